@@ -1,0 +1,48 @@
+"""Strict settings for every test: 8 virtual CPU devices, no rank promotion."""
+
+import os
+import pathlib
+
+# Before the first use of JAX; subprocesses of tests inherit the cache, so that a
+# program is compiled once per test run.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import jax
+import numpy as np
+import pytest
+
+jax.config.update("jax_num_cpu_devices", 8)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture
+def getkey():
+    """A function that returns a fresh typed key at each call, seeded per test."""
+    root = jax.random.key(20)
+    count = iter(range(1 << 30))
+    return lambda: jax.random.fold_in(root, next(count))
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20)
+
+
+def _shared(folder: str, variable: str) -> pathlib.Path:
+    default = pathlib.Path(__file__).parents[2] / "shared" / folder
+    path = pathlib.Path(os.environ.get(variable, default))
+    if not path.exists():
+        pytest.skip(f"needs {folder} beside the project, or {variable} to name it")
+    return path
+
+
+@pytest.fixture(scope="session")
+def real_data() -> pathlib.Path:
+    """Folder of real data files (``../shared/data`` or DISENTANGLE_TEST_DATA)."""
+    return _shared("data", "DISENTANGLE_TEST_DATA")
+
+
+@pytest.fixture(scope="session")
+def golden() -> pathlib.Path:
+    """Folder of golden values (``../shared/golden`` or DISENTANGLE_TEST_GOLDEN)."""
+    return _shared("golden", "DISENTANGLE_TEST_GOLDEN")
