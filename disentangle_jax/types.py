@@ -1,8 +1,8 @@
-"""Small shared types: what an encoder returns, and how names are checked."""
+"""Small shared types: what an encoder returns, what a step carries, name errors."""
 
 import difflib
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 
@@ -39,3 +39,40 @@ def unknown_name(
         f"{function}: `{argument}` must be one of {', '.join(known)}, "
         f"got {got!r}.{hint}"
     )
+
+
+class State(NamedTuple):
+    """Everything a training step carries to the next (a pytree).
+
+    Attributes:
+      step: ``[]`` int32, the number of updates done.
+      params: parameters of the networks, a dict.
+      model_state: what the networks keep besides (batch-norm statistics), a dict.
+      opt_state: state of the optimizer(s).
+    """
+
+    step: jax.Array
+    params: dict[str, Any]
+    model_state: dict[str, Any]
+    opt_state: Any
+
+
+def check_groups(
+    function: str, groups: Sequence[int] | None, elements: int
+) -> tuple[int, ...]:
+    """Returns sizes of contiguous groups as a tuple, or raises where they do not fit.
+
+    Args:
+      function: the public function that was called.
+      groups: sizes of contiguous groups; None means one group per element.
+      elements: number of elements that the groups must add up to.
+    """
+    if groups is None:
+        return (1,) * elements
+    groups = tuple(int(size) for size in groups)
+    if min(groups, default=0) < 1 or sum(groups) != elements:
+        raise ValueError(
+            f"{function}: `groups` must be positive sizes that add up to {elements}, "
+            f"got {groups} (sum {sum(groups)})."
+        )
+    return groups
