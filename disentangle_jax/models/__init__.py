@@ -1,0 +1,8 @@
+"""Encoders, decoders and critics of every paper, as flax.linen modules.
+
+Encoders return a `types.Posterior`, decoders return logits; sampling is the caller's.
+"""
+
+from disentangle_jax.models._registry import create as create
+from disentangle_jax.models._registry import names as names
+from disentangle_jax.models._registry import parameter_count as parameter_count
