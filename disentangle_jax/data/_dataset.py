@@ -1,0 +1,281 @@
+"""One class for every set: indices in, images and factors out."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax.typing import ArrayLike
+
+from disentangle_jax.data import _pairs
+from disentangle_jax.data._splits import split_indices
+from disentangle_jax.types import unknown_name
+
+
+class Sample(NamedTuple):
+    """A random batch: ``images [n, H, W, C]``, ``factors [n, K]``, ``indices [n]``."""
+
+    images: np.ndarray
+    factors: np.ndarray
+    indices: np.ndarray
+
+
+class Pairs(NamedTuple):
+    """Images in pairs that differ in a few factors.
+
+    Attributes:
+      images1, images2: ``[n, H, W, C]``.
+      factors1, factors2: ``[n, K]``.
+      changed: ``[n, K]`` bool, the factors that were redrawn (dlib's rule may redraw
+        a factor to the value it had).
+    """
+
+    images1: np.ndarray
+    images2: np.ndarray
+    factors1: np.ndarray
+    factors2: np.ndarray
+    changed: np.ndarray
+
+
+class Dataset:
+    """Images addressed by index, with the factors that made them.
+
+    Indices always address the whole set: for a grid of factors index ``i`` is the
+    place of the combination in row-major order, whatever the split. A split or a
+    restriction does not renumber anything; it narrows ``indices``, the places that
+    :meth:`sample` and ``data.pipeline`` draw from. So ``len(dataset)`` is the number
+    of images that can be addressed and ``len(dataset.indices)`` the number in this
+    split.
+
+    Args:
+      name: name of the set, for messages.
+      image_shape: ``(H, W, C)`` (``(V,)`` for a bag of words).
+      images: function from valid ``[n]`` int64 indices to ``[n, *image_shape]``.
+      factor_names: one name per factor; empty where the set has no factors.
+      factor_sizes: number of values of each factor.
+      factor_table: ``[N, K]`` values of each image; None for a complete grid in
+        row-major order (last factor fastest).
+      length: number of images; needed where there is neither grid nor table.
+      indices: ``[M]`` places of this split; None for all.
+      render: pure-JAX function from factors ``[n, K]`` to uint8 images, usable inside
+        ``jit``; None for sets read from files.
+      in_memory: uint8 ``[N, H, W, C]`` array of all images if the set holds one;
+        None elsewhere (what ``data.device_sampler`` moves to the accelerator).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        image_shape: tuple[int, ...],
+        images: Callable[[np.ndarray], np.ndarray],
+        factor_names: Sequence[str] = (),
+        factor_sizes: Sequence[int] = (),
+        factor_table: np.ndarray | None = None,
+        length: int | None = None,
+        indices: np.ndarray | None = None,
+        render: Callable[[ArrayLike], jax.Array] | None = None,
+        in_memory: np.ndarray | None = None,
+    ):
+        self.name = name
+        self.image_shape = tuple(image_shape)
+        self.factor_names = tuple(factor_names)
+        self.factor_sizes = tuple(int(size) for size in factor_sizes)
+        self.render = render
+        self.in_memory = in_memory
+        self._images = images
+        self._table = None if factor_table is None else np.asarray(factor_table)
+        if self._table is not None:
+            self._length = len(self._table)
+        elif self.factor_sizes:
+            self._length = int(np.prod(self.factor_sizes))
+        else:
+            self._length = int(length)
+        self.indices = np.arange(self._length) if indices is None else indices
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        factors = ", ".join(
+            f"{name} {size}" for name, size in zip(self.factor_names, self.factor_sizes)
+        )
+        return (
+            f"Dataset({self.name!r}, {len(self.indices)} of {len(self)} images "
+            f"{self.image_shape}, factors: {factors or 'none'})"
+        )
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether every combination of factors has exactly one image."""
+        return bool(self.factor_sizes) and self._table is None
+
+    def _checked(self, function: str, indices: ArrayLike) -> np.ndarray:
+        indices = np.asarray(indices)
+        if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer):
+            raise ValueError(
+                f"{function}: `indices` must be a vector of integers, got shape "
+                f"{indices.shape} of {indices.dtype}."
+            )
+        if indices.size and (indices.min() < 0 or indices.max() >= len(self)):
+            raise ValueError(
+                f"{function}: `indices` must lie in [0, {len(self)}), got "
+                f"{indices.min()} to {indices.max()}."
+            )
+        return indices.astype(np.int64)
+
+    def images(self, indices: ArrayLike) -> np.ndarray:
+        """Returns images, uint8 ``[n, H, W, C]`` in [0, 255], of ``indices [n]``."""
+        return self._images(self._checked("Dataset.images", indices))
+
+    def factors(self, indices: ArrayLike) -> np.ndarray:
+        """Returns factor values, int64 ``[n, K]``, of ``indices [n]``."""
+        indices = self._checked("Dataset.factors", indices)
+        if self._table is not None:
+            return self._table[indices].astype(np.int64)
+        if not self.factor_sizes:
+            return np.zeros((len(indices), 0), np.int64)
+        return np.stack(np.unravel_index(indices, self.factor_sizes), axis=-1)
+
+    def index_of(self, factors: ArrayLike) -> np.ndarray:
+        """Returns the indices ``[n]`` of the images with ``factors [n, K]``.
+
+        Where several images share the values (class labels), the first. Values that
+        no image has are an error.
+        """
+        factors = np.asarray(factors)
+        expected = len(self.factor_sizes)
+        if factors.ndim != 2 or factors.shape[1] != expected or not expected:
+            raise ValueError(
+                f"Dataset.index_of: `factors` must have shape [n, {expected}] (and the "
+                f"set must have factors), got {factors.shape}."
+            )
+        sizes = np.asarray(self.factor_sizes)
+        if factors.size and (factors.min() < 0 or (factors >= sizes).any()):
+            raise ValueError(
+                f"Dataset.index_of: `factors` must lie below the sizes {tuple(sizes)} "
+                f"of {', '.join(self.factor_names)}, got "
+                f"{tuple(factors.min(0))} to {tuple(factors.max(0))}."
+            )
+        places = np.ravel_multi_index(tuple(factors.T), self.factor_sizes)
+        if self._table is None:
+            return places
+        known, first = self._first_of_each_combination()
+        found = np.minimum(np.searchsorted(known, places), len(known) - 1)
+        missing = known[found] != places
+        if missing.any():
+            raise ValueError(
+                f"Dataset.index_of: `factors` must be combinations that {self.name} "
+                f"holds ({len(known)} of {int(np.prod(sizes))}), got "
+                f"{tuple(factors[missing][0])}, which it does not."
+            )
+        return first[found]
+
+    def _first_of_each_combination(self) -> tuple[np.ndarray, np.ndarray]:
+        if not hasattr(self, "_combinations"):
+            places = np.ravel_multi_index(tuple(self._table.T), self.factor_sizes)
+            self._combinations = np.unique(places, return_index=True)
+        return self._combinations
+
+    def split(self, split: str, *, recipe: str = "paper") -> "Dataset":
+        """Returns the set narrowed to a part of ``data.split_indices``, or ``"all"``.
+
+        Args:
+          split: ``"train"``, ``"validation"``, ``"test"`` or ``"all"``.
+          recipe: as in ``data.split_indices``.
+        """
+        if split == "all":
+            return self
+        parts = split_indices(len(self), recipe=recipe)
+        if split not in parts:
+            raise unknown_name("data.load", "split", split, [*parts, "all"])
+        return self.narrow(parts[split])
+
+    def narrow(self, indices: ArrayLike) -> "Dataset":
+        """Returns the same set drawing only from ``indices [m]`` (not renumbered)."""
+        indices = self._checked("Dataset.narrow", indices)
+        if not len(indices):
+            raise ValueError(
+                f"Dataset.narrow: `indices` must not be empty; nothing of {self.name} "
+                "would be left."
+            )
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, indices=indices)
+        return other
+
+    def keep(self, **values: Iterable[int]) -> "Dataset":
+        """Returns the set narrowed to images whose factors have the given values.
+
+        ``dataset.keep(shape=[0, 1], scale=range(3))``.
+        """
+        return self._restricted("Dataset.keep", values, keep=True)
+
+    def drop(self, **values: Iterable[int]) -> "Dataset":
+        """Returns the set without the images that have any of the given values.
+
+        ``shapes.drop(shape=[2])`` has no spheres; ``shapes.drop(orientation=[0, 1, 13,
+        14])`` is the angle extrapolation of Structural Autoencoders, Sec. 4.
+        """
+        return self._restricted("Dataset.drop", values, keep=False)
+
+    def _restricted(self, function: str, values: dict, *, keep: bool) -> "Dataset":
+        factors = self.factors(self.indices)
+        chosen = np.ones(len(self.indices), bool)
+        for name, allowed in values.items():
+            if name not in self.factor_names:
+                raise unknown_name(function, "values", name, self.factor_names)
+            column = self.factor_names.index(name)
+            chosen &= np.isin(factors[:, column], list(allowed)) == keep
+        return self.narrow(self.indices[chosen])
+
+    def sample(self, key: jax.Array, n: int) -> Sample:
+        """Returns ``n`` images drawn uniformly with replacement from ``indices``."""
+        rows = jax.random.randint(key, (n,), 0, len(self.indices))
+        indices = self.indices[np.asarray(rows)]
+        return Sample(self.images(indices), self.factors(indices), indices)
+
+    def sample_pairs(self, key: jax.Array, n: int, k: int | str = "uniform") -> Pairs:
+        """Returns ``n`` pairs of images that differ in ``k`` factors.
+
+        Both images belong to ``indices``: pairs whose second image falls outside are
+        drawn again.
+
+        Args:
+          key: typed PRNG key.
+          n: number of pairs.
+          k: as in ``data.pair_factors``.
+        """
+        if self._table is not None or not self.factor_sizes:
+            raise ValueError(
+                "Dataset.sample_pairs: needs a complete grid of factors, and "
+                f"{self.name} is none. Use rendered_shapes3d, dsprites or the like."
+            )
+        first, second = np.zeros((2, n, len(self.factor_sizes)), np.int64)
+        changed = np.zeros(first.shape, bool)
+        inside = np.zeros(len(self), bool)
+        inside[self.indices] = True
+        todo = np.arange(n)
+        for attempt in range(1000):
+            draw_key, pair_key = jax.random.split(jax.random.fold_in(key, attempt))
+            # Always `n` draws, so that one program is compiled, not one per remainder.
+            rows = jax.random.randint(draw_key, (n,), 0, len(self.indices))
+            one = self.factors(self.indices[np.asarray(rows)])
+            two, moved = _pairs.pair_factors(pair_key, one, self.factor_sizes, k=k)
+            rows = np.arange(len(todo))
+            first[todo], second[todo] = one[rows], np.asarray(two)[rows]
+            changed[todo] = np.asarray(moved)[rows]
+            todo = todo[~inside[self.index_of(second[todo])]]
+            if not len(todo):
+                break
+        else:
+            raise ValueError(
+                "Dataset.sample_pairs: `k` must allow pairs inside the restriction, "
+                f"got {k!r}, with which no partner of some images is left."
+            )
+        return Pairs(
+            self.images(self.index_of(first)),
+            self.images(self.index_of(second)),
+            first,
+            second,
+            changed,
+        )

@@ -1,0 +1,133 @@
+"""The tf.data stream: batch ``t`` is a function of the seed and ``t`` alone."""
+
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from disentangle_jax.data._dataset import Dataset
+
+
+class _BatchOrder:
+    """Which images make batch ``t``: a fresh permutation of the indices per epoch."""
+
+    def __init__(self, indices: np.ndarray, batch_size: int, seed: int):
+        self._indices = indices
+        self._batch_size = batch_size
+        self._seed = seed
+        self.steps_per_epoch = len(indices) // batch_size
+        self._epoch = None, None
+
+    def _permutation(self, epoch: int) -> np.ndarray:
+        cached, order = self._epoch
+        if cached != epoch:
+            bits = np.random.Philox(np.random.SeedSequence([self._seed, epoch]))
+            order = np.random.Generator(bits).permutation(self._indices)
+            # One assignment of a pair: safe to race for between stream threads.
+            self._epoch = epoch, order
+        return order
+
+    def __call__(self, step: int) -> np.ndarray:
+        epoch, place = divmod(step, self.steps_per_epoch)
+        start = place * self._batch_size
+        return self._permutation(epoch)[start : start + self._batch_size]
+
+
+def import_tensorflow():
+    """Imports TensorFlow for input only: it never takes an accelerator from JAX."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its banner is of no use here
+    import tensorflow as tf
+
+    tf.config.set_visible_devices([], "GPU")
+    return tf
+
+
+def pipeline(
+    dataset: Dataset,
+    *,
+    batch_size: int,
+    seed: int,
+    start_step: int = 0,
+    num_steps: int | None = None,
+    indices: ArrayLike | None = None,
+    process_index: int = 0,
+    process_count: int = 1,
+    prefetch: int = 2,
+    transform: Callable[[np.ndarray, np.random.Generator], np.ndarray] | None = None,
+) -> Iterator[dict[str, np.ndarray]]:
+    """Streams batches of uint8 images through tf.data.
+
+    Batch ``t`` is a function of ``(seed, t)`` alone: each epoch is a new permutation of
+    the indices, its incomplete last batch dropped. So a stream that starts at
+    ``start_step=t`` gives exactly the batches an uninterrupted one would give from
+    there on, without replaying what came before, and neither ``prefetch`` nor the
+    number of processes changes what is in a batch: the shards of the processes, in
+    order, concatenate to the batch of one process.
+
+    Args:
+      dataset: the set to stream.
+      batch_size: size of the *global* batch, over all processes.
+      seed: seed of the order (and of ``transform``).
+      start_step: step of the first batch.
+      num_steps: number of batches; None for an endless stream.
+      indices: ``[m]`` images to draw from; None for ``dataset.indices``.
+      process_index: which shard of each batch this process reads.
+      process_count: number of shards.
+      prefetch: batches made ahead, and how many are made at once.
+      transform: function from ``(images, rng)`` to images, for augmentation on the
+        host; its generator is seeded by seed, step and process.
+
+    Returns:
+      An iterator of ``{"image": [b, H, W, C], "index": [b]}`` of NumPy arrays, with
+      ``b = batch_size / process_count``.
+    """
+    indices = dataset.indices if indices is None else np.asarray(indices)
+    if not 1 <= batch_size <= len(indices):
+        raise ValueError(
+            f"pipeline: `batch_size` must lie in [1, {len(indices)}], the number of "
+            f"images to draw from, got {batch_size}."
+        )
+    if process_count < 1 or batch_size % process_count:
+        raise ValueError(
+            "pipeline: `process_count` must divide `batch_size`, got "
+            f"{process_count} and {batch_size}."
+        )
+    if not 0 <= process_index < process_count:
+        raise ValueError(
+            f"pipeline: `process_index` must lie in [0, {process_count}), got "
+            f"{process_index}."
+        )
+    if start_step < 0 or prefetch < 1:
+        raise ValueError(
+            "pipeline: `start_step` must be at least 0 and `prefetch` at least 1, got "
+            f"{start_step} and {prefetch}."
+        )
+    tf = import_tensorflow()
+    order = _BatchOrder(indices, batch_size, seed)
+    shard = batch_size // process_count
+    mine = slice(process_index * shard, (process_index + 1) * shard)
+
+    def make_batch(step: np.int64) -> tuple[np.ndarray, np.ndarray]:
+        index = order(int(step))[mine]
+        image = dataset.images(index)
+        if transform is not None:
+            words = [seed, int(step), process_index]
+            rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
+            image = transform(image, rng)
+        return image, index
+
+    image_dtype = make_batch(np.int64(start_step))[0].dtype
+
+    def load(step: "tf.Tensor") -> dict[str, "tf.Tensor"]:
+        image, index = tf.numpy_function(
+            make_batch, [step], (tf.as_dtype(image_dtype), tf.int64)
+        )
+        image.set_shape((shard, *dataset.image_shape))
+        index.set_shape((shard,))
+        return {"image": image, "index": index}
+
+    end = np.iinfo(np.int64).max if num_steps is None else start_step + num_steps
+    stream = tf.data.Dataset.range(start_step, end)
+    stream = stream.map(load, num_parallel_calls=prefetch, deterministic=True)
+    return stream.prefetch(prefetch).as_numpy_iterator()

@@ -1,0 +1,49 @@
+"""Names of the sets and the function that loads each."""
+
+import importlib
+import inspect
+import os
+
+from disentangle_jax.data._dataset import Dataset
+from disentangle_jax.types import unknown_name
+
+# Name -> module of this room; the function in it has the set's name.
+_SOURCES = {
+    "rendered_shapes3d": "_rendered_shapes3d",
+}
+
+
+def names() -> list[str]:
+    """Returns the names that :func:`load` knows."""
+    return sorted(_SOURCES)
+
+
+def load(
+    name: str,
+    *,
+    data_dir: str | os.PathLike | None = None,
+    split: str = "train",
+    **options: object,
+) -> Dataset:
+    """Returns a set by name.
+
+    Indices address the whole set whatever the split (see :class:`Dataset`): a split
+    decides which of them are *drawn*. Sets that their publishers ship as one piece are
+    split 70/10/20 by :func:`split_indices`.
+
+    Args:
+      name: one of :func:`names`.
+      data_dir: folder that holds the publisher's files; None for
+        ``DISENTANGLE_DATA_DIR``, else ``~/disentangle_data``. Rendered sets need none.
+      split: ``"train"``, ``"validation"``, ``"test"`` or ``"all"``.
+      **options: options of the set, listed in its own docstring.
+    """
+    if name not in _SOURCES:
+        raise unknown_name("data.load", "name", name, names())
+    module = importlib.import_module(f"disentangle_jax.data.{_SOURCES[name]}")
+    source = getattr(module, name)
+    known = set(inspect.signature(source).parameters)
+    for option in options:
+        if option not in known:
+            raise unknown_name(f"data.load({name!r})", "options", option, sorted(known))
+    return source(data_dir=data_dir, split=split, **options)
