@@ -90,3 +90,61 @@ def permute_dims(
         order = jax.lax.dynamic_slice_in_dim(order, start, rows, axis=1)
     variable = np.repeat(np.arange(len(groups)), groups)
     return jnp.take_along_axis(everything, order[variable].T, axis=0)
+
+
+def hybrid(
+    key: jax.Array,
+    bank: jax.Array,
+    n: int,
+    *,
+    groups: Sequence[int] | None = None,
+) -> jax.Array:
+    r"""Draws codes by recombining the variables of stored codes.
+
+    .. math:: \tilde U_g \leftarrow U_g^{(j_g)}, \qquad j_g \sim \{1, \dots, N\}
+
+    independently for every variable ``g`` and every draw: a sample from the product
+    of the marginals of the bank, without any prior ("Structure by Architecture",
+    Sec. 2.3, where N = 128 codes of training images are stored). :math:`N^G` codes
+    can be reached; a variable of several dimensions is never taken apart.
+
+    Args:
+      key: typed key.
+      bank: ``[N, D]`` stored codes (posterior means).
+      n: number of codes to draw.
+      groups: sizes of the contiguous variables, adding up to ``D``; None means that
+        each dimension is a variable.
+
+    Returns:
+      ``[n, D]`` codes.
+    """
+    if bank.ndim != 2:
+        raise ValueError(f"hybrid: `bank` must be [N, D], got shape {bank.shape}.")
+    groups = check_groups("hybrid", groups, bank.shape[1])
+    rows = jax.random.randint(key, (n, len(groups)), 0, bank.shape[0])
+    variable = np.repeat(np.arange(len(groups)), groups)
+    return jnp.take_along_axis(bank, rows[:, variable], axis=0)
+
+
+def traverse(
+    code: jax.Array, low: jax.Array, high: jax.Array, *, steps: int
+) -> jax.Array:
+    """Varies one dimension of a code at a time, from ``low`` to ``high``.
+
+    Args:
+      code: ``[D]`` the code to start from.
+      low: ``[D]`` value of each dimension at the first step.
+      high: ``[D]`` value of each dimension at the last step.
+      steps: number of evenly spaced values.
+
+    Returns:
+      ``[D, steps, D]`` codes: row ``d`` differs from ``code`` in dimension ``d`` only.
+    """
+    if code.ndim != 1 or low.shape != code.shape or high.shape != code.shape:
+        raise ValueError(
+            "traverse: `code`, `low` and `high` must be [D], got shapes "
+            f"{code.shape}, {low.shape} and {high.shape}."
+        )
+    values = jnp.linspace(low, high, steps, axis=1)
+    chosen = jnp.eye(code.shape[0], dtype=bool)[:, None, :]
+    return jnp.where(chosen, values[:, :, None], code[None, None, :])

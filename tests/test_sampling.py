@@ -125,3 +125,49 @@ def test_permute_dims_gradient_returns_to_the_source_row(getkey):
 def test_permute_dims_errors(z, groups, message, getkey):
     with pytest.raises(ValueError, match=message):
         sampling.permute_dims(getkey(), z, groups=groups)
+
+
+def test_hybrid_draws_from_the_product_of_marginals(getkey):
+    # Two perfectly correlated variables: hybrid keeps each marginal, not the tie.
+    first = np.arange(8.0)
+    bank = jnp.asarray(np.stack([first, first], axis=1))
+    codes = np.asarray(sampling.hybrid(getkey(), bank, 4000))
+    for column in codes.T:
+        counts = np.array([(column == value).sum() for value in first])
+        assert counts.sum() == 4000  # only stored values
+        # 500 expected of each, standard deviation 21.
+        assert np.abs(counts - 500).max() < 5 * 21
+    assert abs(np.corrcoef(codes.T)[0, 1]) < 5 / np.sqrt(4000)
+    assert len(np.unique(codes, axis=0)) == 64  # all 8**2 combinations
+
+
+def test_hybrid_never_splits_a_group(getkey):
+    bank = jax.random.normal(getkey(), (16, 5))
+    codes = np.asarray(sampling.hybrid(getkey(), bank, 200, groups=(2, 3)))
+    stored = np.asarray(bank)
+    for part in (slice(0, 2), slice(2, 5)):
+        matches = (codes[:, None, part] == stored[None, :, part]).all(-1)
+        assert (matches.sum(1) == 1).all()
+    whole = (codes[:, None] == stored[None]).all(-1).any(1)
+    assert whole.mean() < 0.3  # 1/16 expected
+
+
+def test_hybrid_rejects_wrong_groups(getkey):
+    with pytest.raises(ValueError, match="hybrid: `groups` must"):
+        sampling.hybrid(getkey(), jnp.zeros((4, 5)), 2, groups=(2, 2))
+    with pytest.raises(ValueError, match=r"hybrid: `bank` must be \[N, D\]"):
+        sampling.hybrid(getkey(), jnp.zeros(5), 2)
+
+
+def test_traverse_changes_one_dimension_from_low_to_high():
+    code = jnp.array([5.0, 6.0])
+    codes = sampling.traverse(
+        code, jnp.array([0.0, 1.0]), jnp.array([2.0, 3.0]), steps=3
+    )
+    expected = [
+        [[0.0, 6.0], [1.0, 6.0], [2.0, 6.0]],
+        [[5.0, 1.0], [5.0, 2.0], [5.0, 3.0]],
+    ]
+    np.testing.assert_array_equal(codes, expected)
+    with pytest.raises(ValueError, match="traverse: `code`, `low` and `high`"):
+        sampling.traverse(code, jnp.zeros(3), jnp.ones(2), steps=3)
