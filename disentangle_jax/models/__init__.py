@@ -6,3 +6,4 @@ Encoders return a `types.Posterior`, decoders return logits; sampling is the cal
 from disentangle_jax.models._registry import create as create
 from disentangle_jax.models._registry import names as names
 from disentangle_jax.models._registry import parameter_count as parameter_count
+from disentangle_jax.models._study import FactorCritic as FactorCritic

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from disentangle_jax import types
-from disentangle_jax.models import _backbone
+from disentangle_jax.models import _backbone, _study
 
 
 def _autoencoder(name: str, scheme: str, variables: int, stochastic: bool) -> Callable:
@@ -41,6 +41,8 @@ _BUILDERS: dict[str, Callable[..., nn.Module]] = {
         f"vlae-{n}": _autoencoder(f"vlae-{n}", "ladder", n, True)
         for n in (2, 3, 4, 6, 12, 16)
     },
+    "conv64": _study.conv64,
+    "fc1200": _study.fc1200,
 }
 
 

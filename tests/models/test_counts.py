@@ -40,3 +40,70 @@ def test_robot_finger_run():
         "ae", LARGE, channels=256, latent_dim=16, resampling="stride"
     )
     assert count == 21_426_963
+
+
+# Study networks with 10 latents on 64×64×3. A convolution k×k from I to O channels has
+# k²·I·O + O parameters, a dense layer I·O + O.
+DLIB_ENCODER = (
+    (16 * 3 * 32 + 32)  # 1 568
+    + (16 * 32 * 32 + 32)  # 16 416
+    + (4 * 32 * 64 + 64)  # 8 256: 2×2 kernels
+    + (4 * 64 * 64 + 64)  # 16 448
+    + (4 * 4 * 64 * 256 + 256)  # 262 400
+    + 2 * (256 * 10 + 10)  # 5 140: mean and log-variance
+)
+DLIB_DECODER = (
+    (10 * 256 + 256)  # 2 816
+    + (256 * 1024 + 1024)  # 263 168
+    + (16 * 64 * 64 + 64)  # 65 600
+    + (16 * 64 * 32 + 32)  # 32 800
+    + (16 * 32 * 32 + 32)  # 16 416
+    + (16 * 32 * 3 + 3)  # 1 539
+)
+BURGESS = (
+    (16 * 3 * 32 + 32)
+    + 3 * (16 * 32 * 32 + 32)
+    + (4 * 4 * 32 * 256 + 256)
+    + (256 * 256 + 256)
+    + 2 * (256 * 10 + 10)
+    + (10 * 256 + 256)
+    + (256 * 256 + 256)
+    + (256 * 512 + 512)
+    + 3 * (16 * 32 * 32 + 32)
+    + (16 * 32 * 3 + 3)
+)
+MICHLO = (
+    (16 * 3 * 32 + 32)
+    + (16 * 32 * 32 + 32)
+    + (16 * 32 * 64 + 64)
+    + (16 * 64 * 64 + 64)
+    + (5 * 5 * 64 * 256 + 256)  # 64 px become 33, 17, 9, 5 with padding 2
+    + 2 * (256 * 10 + 10)
+    + DLIB_DECODER
+)
+
+
+@pytest.mark.parametrize(
+    "variant, count",
+    [
+        ("dlib", DLIB_ENCODER + DLIB_DECODER),
+        ("burgess", BURGESS),
+        ("michlo", MICHLO),
+    ],
+)
+def test_study_counts(variant, count):
+    assert models.parameter_count("conv64", SMALL, kernel_variant=variant) == count
+
+
+def test_study_totals():
+    # The sums above, written out once.
+    assert DLIB_ENCODER + DLIB_DECODER == 692_567
+    assert BURGESS == 504_055
+    assert MICHLO == 913_751
+
+
+def test_fc1200_count():
+    pixels = 64 * 64
+    encoder = (pixels * 1200 + 1200) + (1200 * 1200 + 1200) + 2 * (1200 * 10 + 10)
+    decoder = (10 * 1200 + 1200) + 2 * (1200 * 1200 + 1200) + (1200 * pixels + pixels)
+    assert models.parameter_count("fc1200", (64, 64, 1)) == encoder + decoder
