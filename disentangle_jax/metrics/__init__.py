@@ -1,0 +1,44 @@
+"""Every disentanglement score, on anyone's arrays.
+
+    from disentangle_jax import metrics
+
+    scores = metrics.evaluate(codes, factors, codes_test=…, factors_test=…)
+    print(scores)                               # a table
+    scores["dci"]["disentanglement"]            # a float
+    scores["dci"].settings                      # how it was computed
+
+``codes`` is ``[N, D]`` and ``factors`` ``[N, K]``; NumPy, JAX and torch arrays and
+nested lists are taken. Each score is a function ``score(codes, factors, *,
+codes_test=None, factors_test=None, …, seed=0)`` that returns a `Score`: a dict of
+floats whose first key is the headline. All can be called alike: a score without a test
+part, or without randomness, takes ``codes_test`` and ``seed`` and has no use for them.
+Defaults are those of the large study of Locatello et al. (2019).
+
+Degenerate input: NaN and infinite values are refused; a constant factor is left out
+(the settings say which); a dead latent is kept and has the answer that each score's
+docstring states.
+"""
+
+from disentangle_jax.metrics._dci import dci
+from disentangle_jax.metrics._evaluate import Evaluation, evaluate, table
+from disentangle_jax.metrics._inputs import Score
+from disentangle_jax.metrics._mig import dcimig, jemmig, mig, mig_sup, modularity
+from disentangle_jax.metrics._reconstruction import reconstruction
+from disentangle_jax.metrics._registry import Entry, info, names
+
+__all__ = [
+    "Entry",
+    "Evaluation",
+    "Score",
+    "dci",
+    "dcimig",
+    "evaluate",
+    "info",
+    "jemmig",
+    "mig",
+    "mig_sup",
+    "modularity",
+    "names",
+    "reconstruction",
+    "table",
+]
