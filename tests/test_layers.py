@@ -22,7 +22,11 @@ LAYERS = (
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 
 # Heavy libraries and the only rooms that may import them.
-OWNERS = {"tensorflow": {"data"}, "tensorflow_datasets": {"data"}, "orbax": {"training"}}
+OWNERS = {
+    "tensorflow": {"data"},
+    "tensorflow_datasets": {"data"},
+    "orbax": {"training"},
+}
 
 
 def room_of(path: pathlib.Path) -> str:

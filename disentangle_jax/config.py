@@ -1,0 +1,60 @@
+"""The config of a run: every field, its default and what it means.
+
+A file of ``configs/`` calls :func:`default`, changes what its paper changes, and
+returns the result from ``get_config(preset)``. Fields that are added there under
+``model`` or ``method`` are passed on by name: ``config.model.channels`` to
+``models.create``, ``config.method.beta`` to the objective.
+"""
+
+from collections.abc import Iterable
+
+from ml_collections import ConfigDict
+
+from disentangle_jax.types import unknown_name
+
+
+def default() -> ConfigDict:
+    """Returns a complete config: a SAE-12 on rendered 3D Shapes."""
+    config = ConfigDict()
+
+    config.data = data = ConfigDict()
+    data.name = "rendered_shapes3d"  # one of data.names()
+    data.data_dir = ""  # folder of the publishers' files; "" for the default place
+    data.split_recipe = "paper"  # 70/10/20; "sae_code" for 72/8/20
+    data.options = ConfigDict()  # passed on to data.load
+
+    config.model = model = ConfigDict()
+    model.name = "sae-12"  # one of models.names(); other fields are its overrides
+
+    config.method = method = ConfigDict()
+    method.name = "ae"  # one of methods.names(); other fields are hyperparameters
+
+    config.optimizer = optimizer = ConfigDict()  # Adam
+    optimizer.learning_rate = 5e-4
+    optimizer.b1 = 0.9
+    optimizer.b2 = 0.999
+    optimizer.eps = 1e-8
+
+    config.train = train = ConfigDict()
+    train.seed = 0  # of the parameters, the noise and the order of the images
+    train.batch_size = 128
+    train.num_steps = 100_000
+    train.log_every = 100  # steps between rows of metrics.jsonl
+    train.checkpoint_every = 1000  # steps; at most this much is lost by a kill
+    train.keep_checkpoints = 3
+    train.prefetch = 2  # batches made ahead
+
+    config.eval = evaluation = ConfigDict()
+    evaluation.seed = 0
+    evaluation.num_train = 10_000  # test images that scores are fitted on
+    evaluation.num_test = 5_000  # further test images that judge the fit
+    evaluation.batch_size = 64
+    evaluation.scores = ("mig", "dci")  # names of disentangle_jax.metrics
+    evaluation.hybrid_bank = 128  # stored codes that hybrids recombine
+    return config
+
+
+def check_preset(file: str, preset: str, known: Iterable[str]) -> None:
+    """Raises a ValueError unless `preset` is empty or one that `file` knows."""
+    if preset and preset not in known:
+        raise unknown_name(f"configs/{file}.py", "preset", preset, known)

@@ -1,0 +1,48 @@
+"""The scores of a run as rows and as a text table."""
+
+from typing import Any, NamedTuple
+
+# Plain words for the headline scores; the metrics room has the definitions.
+_MEANING = {
+    "mig": "gap between the two latents that know most about a factor (1 is best)",
+    "dci.disentanglement": "each latent speaks of one factor (1 is best)",
+    "dci.completeness": "each factor is held by one latent (1 is best)",
+    "dci.informativeness": "factors predicted from the codes, accuracy (1 is best)",
+    "bce": "reconstruction, nats an image (lower is better)",
+    "mse": "reconstruction, mean squared error a pixel (lower is better)",
+    "mse_of_mean_image": "the same for answering with the mean image: the bar to beat",
+}
+
+
+class Row(NamedTuple):
+    name: str
+    value: float | None
+    meaning: str
+
+
+def score_rows(scores: dict[str, Any]) -> list[Row]:
+    """Returns one row per number of a ``scores.json``."""
+    flat = dict(scores["reconstruction"])
+    for name, score in scores["metrics"].items():
+        for key, value in score["values"].items():
+            flat[name if key == name else f"{name}.{key}"] = value
+    return [Row(name, value, _MEANING.get(name, "")) for name, value in flat.items()]
+
+
+def score_table(scores: dict[str, Any]) -> str:
+    """Returns the scores as text, one line each."""
+    rows = score_rows(scores)
+    width = max(len(row.name) for row in rows)
+    lines = [
+        f"{row.name:<{width}}  {format_value(row.value):>9}  {row.meaning}".rstrip()
+        for row in rows
+    ]
+    lines += [f"{name}: not computed: {why}" for name, why in scores["errors"].items()]
+    return "\n".join(lines)
+
+
+def format_value(value: float | None) -> str:
+    """Returns four significant decimals for small numbers, one for large ones."""
+    if value is None:
+        return "–"
+    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.4f}"

@@ -1,0 +1,39 @@
+"""Training and evaluating a run.
+
+Synopsis::
+
+    run = training.prepare(config, workdir)  # every check, nothing compiled
+    training.train(run)                      # resumes where it was
+    scores = training.evaluate(run)          # scores.json, pictures.npz
+
+or all of it by :func:`train_and_evaluate`.
+"""
+
+import os
+from typing import Any
+
+import ml_collections
+
+from disentangle_jax.training.checkpoint import (
+    UnreadableCheckpoint as UnreadableCheckpoint,
+)
+from disentangle_jax.training.compilation import (
+    use_compilation_cache as use_compilation_cache,
+)
+from disentangle_jax.training.evaluation import evaluate as evaluate
+from disentangle_jax.training.logging import read_metrics as read_metrics
+from disentangle_jax.training.loop import Interrupted as Interrupted
+from disentangle_jax.training.loop import NonFiniteLoss as NonFiniteLoss
+from disentangle_jax.training.loop import train as train
+from disentangle_jax.training.run import Run as Run
+from disentangle_jax.training.run import prepare as prepare
+from disentangle_jax.training.run import read_config as read_config
+
+
+def train_and_evaluate(
+    config: ml_collections.ConfigDict, workdir: str | os.PathLike
+) -> dict[str, Any]:
+    """Trains `config` in `workdir`, from where it was, and returns its scores."""
+    run = prepare(config, workdir)
+    train(run)
+    return evaluate(run)

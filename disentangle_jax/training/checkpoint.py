@@ -1,0 +1,125 @@
+"""Checkpoints of a run: asynchronous, atomic, and proof against a damaged newest one.
+
+Orbax writes each checkpoint to a temporary folder and renames it when complete, so a
+run killed at any moment leaves only whole ones. What a disk or a copy damages later
+is noticed at restore: the newest readable checkpoint is used, those after it are moved
+aside with a warning, and nothing is deleted.
+"""
+
+import logging as python_logging
+import pathlib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import jax
+import orbax.checkpoint as ocp
+
+from disentangle_jax.types import State
+
+
+class UnreadableCheckpoint(ValueError):
+    """No checkpoint of a folder could be read, though it holds some."""
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Synopsis::
+
+        with Checkpoints(workdir / "checkpoints", keep=3) as checkpoints:
+            state = checkpoints.restore(like=fresh_state) or fresh_state
+            ...
+            checkpoints.save(state)
+    """
+
+    def __init__(self, directory: pathlib.Path, *, keep: int):
+        self._directory = pathlib.Path(directory).absolute()
+        self._keep = keep
+        self._manager = self._open()
+
+    def _open(self) -> ocp.CheckpointManager:
+        options = ocp.CheckpointManagerOptions(max_to_keep=self._keep, create=True)
+        return ocp.CheckpointManager(self._directory, options=options)
+
+    def __enter__(self) -> "Checkpoints":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._manager.close()
+
+    def latest_step(self) -> int | None:
+        """Returns the step of the newest checkpoint, or None."""
+        return self._manager.latest_step()
+
+    def save(self, state: State) -> None:
+        """Saves `state` under its step, in the background; saved steps are kept."""
+        step = int(state.step)
+        if step in self._manager.all_steps():
+            return
+        self._manager.save(step, args=ocp.args.StandardSave(state))
+
+    def wait(self) -> None:
+        """Returns when everything saved so far is on disk."""
+        self._manager.wait_until_finished()
+
+    def restore(self, like: State) -> State | None:
+        """Returns the newest readable state, or None where nothing was ever saved.
+
+        Args:
+          like: a state of the wanted structure, shapes and shardings.
+
+        Raises:
+          UnreadableCheckpoint: there are checkpoints, but none can be read.
+        """
+        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
+        failures: dict[int, Exception] = {}
+        for step in sorted(self._manager.all_steps(), reverse=True):
+            try:
+                with _quiet_event_loop():
+                    state = self._manager.restore(
+                        step, args=ocp.args.StandardRestore(abstract)
+                    )
+            except Exception as error:  # Orbax raises bare Exception on bad chunks.
+                failures[step] = error
+                continue
+            self._move_aside(failures, used=step)
+            return state
+        if failures:
+            step, error = next(iter(failures.items()))
+            raise UnreadableCheckpoint(
+                f"checkpoints: none of {self._directory} can be read (step {step}: "
+                f"{_first_line(error)}). Use another --workdir, or move the folder "
+                "away to start afresh."
+            )
+        return None
+
+    def _move_aside(self, failures: dict[int, Exception], *, used: int) -> None:
+        if not failures:
+            return
+        for step, error in failures.items():
+            aside = self._directory.with_name(f"damaged-checkpoint-{step}")
+            (self._directory / str(step)).rename(aside)
+            warnings.warn(
+                f"checkpoint of step {step} is damaged ({_first_line(error)}); moved "
+                f"to {aside} and continuing from step {used}",
+                stacklevel=3,
+            )
+        self._manager.close()
+        self._manager = self._open()
+
+
+@contextmanager
+def _quiet_event_loop() -> Iterator[None]:
+    """Silences asyncio's report of sibling reads that fail with a damaged file."""
+    logger = python_logging.getLogger("asyncio")
+    level = logger.level
+    logger.setLevel(python_logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0][:120] if str(error) else type(error).__name__

@@ -1,0 +1,64 @@
+"""The recipe that stands beside every number: versions, device, commit."""
+
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import time
+from typing import Any
+
+import jax
+
+_RECORDED = ("jax", "jaxlib", "flax", "optax", "numpy", "scikit-learn")
+
+
+def recipe() -> dict[str, Any]:
+    """Returns what this process runs on: library versions, device, commit, time."""
+    device = jax.devices()[0]
+    return {
+        "versions": {
+            "disentangle_jax": _version("disentangle_jax"),
+            "python": platform.python_version(),
+            **{name: _version(name) for name in _RECORDED},
+        },
+        "device": {
+            "platform": device.platform,
+            "kind": device.device_kind,
+            "count": jax.device_count(),
+            "cpu_cores": os.cpu_count(),
+        },
+        "commit": _commit(),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _commit() -> str:
+    """Returns the commit of the source tree, `-dirty` where it was edited."""
+    here = pathlib.Path(__file__).parent
+    try:
+        out = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return out.stdout.strip() if out.returncode == 0 else "unknown"
+
+
+def write_json(path: pathlib.Path, value: Any) -> None:
+    """Writes `value` to `path` at once: a reader sees the old file or the new."""
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_text(json.dumps(value, indent=2) + "\n")
+    partial.replace(path)
