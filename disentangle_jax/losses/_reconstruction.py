@@ -1,5 +1,8 @@
 """Negative log-likelihoods and distances of observations, per example."""
 
+import math
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -149,6 +152,27 @@ def multinomial_reconstruction(counts: jax.Array, logits: jax.Array) -> jax.Arra
         )
     check_same_shape("multinomial_reconstruction", counts=counts, logits=logits)
     return -(counts.astype(logits.dtype) * jax.nn.log_softmax(logits)).sum(axis=1)
+
+
+def per_pixel(
+    reconstruction: Callable[[jax.Array, jax.Array], jax.Array],
+) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """Turns a reconstruction that sums over pixels into one that averages.
+
+    ``per_pixel(bernoulli_reconstruction)`` is the mean binary cross-entropy that many
+    frameworks call by that name.
+
+    Args:
+      reconstruction: function of ``(x, logits)`` that returns ``[B]`` sums.
+
+    Returns:
+      The function that returns ``[B]`` means over pixels and channels.
+    """
+
+    def averaged(x: jax.Array, logits: jax.Array) -> jax.Array:
+        return reconstruction(x, logits) / math.prod(x.shape[1:])
+
+    return averaged
 
 
 def box_blur_mse(
