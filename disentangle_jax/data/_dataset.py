@@ -12,6 +12,11 @@ from disentangle_jax.data._splits import split_indices
 from disentangle_jax.types import unknown_name
 
 
+def generator(words: Sequence[int]) -> np.random.Generator:
+    """Returns a generator that is a function of ``words`` of entropy alone."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
+
+
 class Sample(NamedTuple):
     """A random batch: ``images [n, H, W, C]``, ``factors [n, K]``, ``indices [n]``."""
 
@@ -59,8 +64,15 @@ class Dataset:
       indices: ``[M]`` places of this split; None for all.
       render: pure-JAX function from factors ``[n, K]`` to uint8 images, usable inside
         ``jit``; None for sets read from files.
-      in_memory: uint8 ``[N, H, W, C]`` array of all images if the set holds one;
-        None elsewhere (what ``data.device_sampler`` moves to the accelerator).
+      copies: images per combination of a grid, told apart by something that is no
+        factor (an instance, a hidden orientation): image ``i`` shows combination
+        ``i // copies``.
+      noise: function from ``(image [H, W, C], rng)`` to an image, for sets that add
+        fresh noise at every draw; ``images`` fixes the noise by index, ``sample`` by
+        key, ``data.pipeline`` by seed, step and place in the batch.
+      in_memory: uint8 ``[N, H, W, C]`` array of all images, or ``packed`` bits
+        ``[N, H·W·C / 8]`` of black-and-white ones, if the set holds one (what
+        ``data.device_sampler`` moves to the accelerator).
     """
 
     def __init__(
@@ -75,20 +87,26 @@ class Dataset:
         length: int | None = None,
         indices: np.ndarray | None = None,
         render: Callable[[ArrayLike], jax.Array] | None = None,
+        copies: int = 1,
+        noise: Callable[[np.ndarray, np.random.Generator], np.ndarray] | None = None,
         in_memory: np.ndarray | None = None,
+        packed: np.ndarray | None = None,
     ):
         self.name = name
         self.image_shape = tuple(image_shape)
         self.factor_names = tuple(factor_names)
         self.factor_sizes = tuple(int(size) for size in factor_sizes)
         self.render = render
+        self.copies = copies
         self.in_memory = in_memory
+        self.packed = packed
         self._images = images
+        self._noise = noise
         self._table = None if factor_table is None else np.asarray(factor_table)
         if self._table is not None:
             self._length = len(self._table)
         elif self.factor_sizes:
-            self._length = int(np.prod(self.factor_sizes))
+            self._length = int(np.prod(self.factor_sizes)) * copies
         else:
             self._length = int(length)
         self.indices = np.arange(self._length) if indices is None else indices
@@ -107,7 +125,7 @@ class Dataset:
 
     @property
     def is_grid(self) -> bool:
-        """Whether every combination of factors has exactly one image."""
+        """Whether every combination of factors has its image (or ``copies`` of it)."""
         return bool(self.factor_sizes) and self._table is None
 
     def _checked(self, function: str, indices: ArrayLike) -> np.ndarray:
@@ -126,7 +144,26 @@ class Dataset:
 
     def images(self, indices: ArrayLike) -> np.ndarray:
         """Returns images, uint8 ``[n, H, W, C]`` in [0, 255], of ``indices [n]``."""
-        return self._images(self._checked("Dataset.images", indices))
+        indices = self._checked("Dataset.images", indices)
+        return self.noisy_images(indices, [(int(index),) for index in indices])
+
+    def noisy_images(
+        self, indices: np.ndarray, seeds: Sequence[tuple[int, ...]]
+    ) -> np.ndarray:
+        """Returns images of valid ``indices``, the noise of each drawn by its seed.
+
+        The same as :meth:`images` for sets without noise.
+
+        Args:
+          indices: ``[n]`` int64.
+          seeds: words of entropy for each image.
+        """
+        images = self._images(indices)
+        if self._noise is None:
+            return images
+        return np.stack(
+            [self._noise(image, generator(seed)) for image, seed in zip(images, seeds)]
+        )
 
     def factors(self, indices: ArrayLike) -> np.ndarray:
         """Returns factor values, int64 ``[n, K]``, of ``indices [n]``."""
@@ -135,13 +172,14 @@ class Dataset:
             return self._table[indices].astype(np.int64)
         if not self.factor_sizes:
             return np.zeros((len(indices), 0), np.int64)
-        return np.stack(np.unravel_index(indices, self.factor_sizes), axis=-1)
+        combination = np.unravel_index(indices // self.copies, self.factor_sizes)
+        return np.stack(combination, axis=-1)
 
     def index_of(self, factors: ArrayLike) -> np.ndarray:
         """Returns the indices ``[n]`` of the images with ``factors [n, K]``.
 
-        Where several images share the values (class labels), the first. Values that
-        no image has are an error.
+        Where several images share the values (class labels, copies), the first. Values
+        that no image has are an error.
         """
         factors = np.asarray(factors)
         expected = len(self.factor_sizes)
@@ -159,7 +197,7 @@ class Dataset:
             )
         places = np.ravel_multi_index(tuple(factors.T), self.factor_sizes)
         if self._table is None:
-            return places
+            return places * self.copies
         known, first = self._first_of_each_combination()
         found = np.minimum(np.searchsorted(known, places), len(known) - 1)
         missing = known[found] != places
@@ -232,7 +270,9 @@ class Dataset:
         """Returns ``n`` images drawn uniformly with replacement from ``indices``."""
         rows = jax.random.randint(key, (n,), 0, len(self.indices))
         indices = self.indices[np.asarray(rows)]
-        return Sample(self.images(indices), self.factors(indices), indices)
+        words = tuple(np.asarray(jax.random.key_data(key)).tolist())
+        images = self.noisy_images(indices, [(*words, place) for place in range(n)])
+        return Sample(images, self.factors(indices), indices)
 
     def sample_pairs(self, key: jax.Array, n: int, k: int | str = "uniform") -> Pairs:
         """Returns ``n`` pairs of images that differ in ``k`` factors.
@@ -250,21 +290,26 @@ class Dataset:
                 "Dataset.sample_pairs: needs a complete grid of factors, and "
                 f"{self.name} is none. Use rendered_shapes3d, dsprites or the like."
             )
-        first, second = np.zeros((2, n, len(self.factor_sizes)), np.int64)
-        changed = np.zeros(first.shape, bool)
+        indices = np.zeros((2, n), np.int64)
+        changed = np.zeros((n, len(self.factor_sizes)), bool)
         inside = np.zeros(len(self), bool)
         inside[self.indices] = True
         todo = np.arange(n)
         for attempt in range(1000):
-            draw_key, pair_key = jax.random.split(jax.random.fold_in(key, attempt))
+            attempt_key = jax.random.fold_in(key, attempt)
+            draw_key, pair_key, copy_key = jax.random.split(attempt_key, 3)
             # Always `n` draws, so that one program is compiled, not one per remainder.
             rows = jax.random.randint(draw_key, (n,), 0, len(self.indices))
-            one = self.factors(self.indices[np.asarray(rows)])
-            two, moved = _pairs.pair_factors(pair_key, one, self.factor_sizes, k=k)
-            rows = np.arange(len(todo))
-            first[todo], second[todo] = one[rows], np.asarray(two)[rows]
+            first = self.indices[np.asarray(rows)]
+            partner, moved = _pairs.pair_factors(
+                pair_key, self.factors(first), self.factor_sizes, k=k
+            )
+            copy = np.asarray(jax.random.randint(copy_key, (n,), 0, self.copies))
+            second = self.index_of(np.asarray(partner)) + copy
+            rows = slice(len(todo))
+            indices[:, todo] = first[rows], second[rows]
             changed[todo] = np.asarray(moved)[rows]
-            todo = todo[~inside[self.index_of(second[todo])]]
+            todo = todo[~inside[second[rows]]]
             if not len(todo):
                 break
         else:
@@ -272,10 +317,9 @@ class Dataset:
                 "Dataset.sample_pairs: `k` must allow pairs inside the restriction, "
                 f"got {k!r}, with which no partner of some images is left."
             )
-        return Pairs(
-            self.images(self.index_of(first)),
-            self.images(self.index_of(second)),
-            first,
-            second,
-            changed,
-        )
+        words = tuple(np.asarray(jax.random.key_data(key)).tolist())
+        images = [
+            self.noisy_images(row, [(*words, half, place) for place in range(n)])
+            for half, row in enumerate(indices)
+        ]
+        return Pairs(*images, *map(self.factors, indices), changed)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from jax.typing import ArrayLike
 
-from disentangle_jax.data._dataset import Dataset
+from disentangle_jax.data._dataset import Dataset, generator
 
 
 class _BatchOrder:
@@ -22,8 +22,7 @@ class _BatchOrder:
     def _permutation(self, epoch: int) -> np.ndarray:
         cached, order = self._epoch
         if cached != epoch:
-            bits = np.random.Philox(np.random.SeedSequence([self._seed, epoch]))
-            order = np.random.Generator(bits).permutation(self._indices)
+            order = generator((self._seed, epoch)).permutation(self._indices)
             # One assignment of a pair: safe to race for between stream threads.
             self._epoch = epoch, order
         return order
@@ -75,8 +74,8 @@ def pipeline(
       process_index: which shard of each batch this process reads.
       process_count: number of shards.
       prefetch: batches made ahead, and how many are made at once.
-      transform: function from ``(images, rng)`` to images, for augmentation on the
-        host; its generator is seeded by seed, step and process.
+      transform: function from ``(image [H, W, C], rng)`` to an image, for augmentation
+        on the host; its generator is seeded by seed, step and place in the batch.
 
     Returns:
       An iterator of ``{"image": [b, H, W, C], "index": [b]}`` of NumPy arrays, with
@@ -110,11 +109,14 @@ def pipeline(
 
     def make_batch(step: np.int64) -> tuple[np.ndarray, np.ndarray]:
         index = order(int(step))[mine]
-        image = dataset.images(index)
+        places = range(mine.start, mine.stop)
+        seeds = [(seed, int(step), place) for place in places]
+        image = dataset.noisy_images(index, seeds)
         if transform is not None:
-            words = [seed, int(step), process_index]
-            rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
-            image = transform(image, rng)
+            pairs = zip(image, seeds)
+            image = np.stack(
+                [transform(one, generator((*words, 1))) for one, words in pairs]
+            )
         return image, index
 
     image_dtype = make_batch(np.int64(start_step))[0].dtype

@@ -4,18 +4,14 @@ import importlib
 import inspect
 import os
 
+from disentangle_jax.data._catalogue import CATALOGUE
 from disentangle_jax.data._dataset import Dataset
 from disentangle_jax.types import unknown_name
-
-# Name -> module of this room; the function in it has the set's name.
-_SOURCES = {
-    "rendered_shapes3d": "_rendered_shapes3d",
-}
 
 
 def names() -> list[str]:
     """Returns the names that :func:`load` knows."""
-    return sorted(_SOURCES)
+    return sorted(CATALOGUE)
 
 
 def load(
@@ -29,7 +25,9 @@ def load(
 
     Indices address the whole set whatever the split (see :class:`Dataset`): a split
     decides which of them are *drawn*. Sets that their publishers ship as one piece are
-    split 70/10/20 by :func:`split_indices`.
+    split 70/10/20 by :func:`split_indices`. Where the publisher ships a test part of
+    its own, ``"test"`` is that part and ``"train"`` and ``"validation"`` share the
+    publisher's training part, 90/10 by the same fixed seed.
 
     Args:
       name: one of :func:`names`.
@@ -38,9 +36,9 @@ def load(
       split: ``"train"``, ``"validation"``, ``"test"`` or ``"all"``.
       **options: options of the set, listed in its own docstring.
     """
-    if name not in _SOURCES:
+    if name not in CATALOGUE:
         raise unknown_name("data.load", "name", name, names())
-    module = importlib.import_module(f"disentangle_jax.data.{_SOURCES[name]}")
+    module = importlib.import_module(f"disentangle_jax.data.{CATALOGUE[name].module}")
     source = getattr(module, name)
     known = set(inspect.signature(source).parameters)
     for option in options:

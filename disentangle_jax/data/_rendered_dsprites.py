@@ -1,0 +1,138 @@
+"""dSprites drawn from its geometry, in pure JAX.
+
+Measured on the real images: a pixel is white where its centre lies inside the shape;
+the centre of the shape is at 16 + 32 · position pixels; the square's side is 19.2, the
+ellipse's semi-axes are 12.765 and 7.215 times the scale. The square's corners lie on a
+raster of 1/256 pixel, which makes all of its images exact.
+"""
+
+import functools
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from disentangle_jax.data import _rendering
+from disentangle_jax.data._dataset import Dataset
+from disentangle_jax.data._dsprites import FACTOR_NAMES, FACTOR_SIZES, SIZE
+
+SQUARE, ELLIPSE, HEART = range(3)
+SCALES = np.linspace(0.5, 1.0, 6)
+ANGLES = np.linspace(0.0, 2 * np.pi, 40)
+# Of the shape, counted from the centre of the first pixel.
+CENTRES = 15.5 + 32 * np.linspace(0.0, 1.0, 32)
+HALF_SIDE = 9.6
+SEMI_AXES = 12.765, 7.215
+RASTER = 256
+
+# Radius of the heart's outline at scale 1 in pixels, over the half turn from its notch
+# to its tip (the other half mirrors it): Chebyshev coefficients of degree 32.
+HEART_OUTLINE = (
+    (8.0052, -0.4912, -0.6158, 2.5523, -0.2998, 0.0818, 0.1384, 0.1729, -0.0031)
+    + (0.0273, 0.0347, 0.0463, -0.0061, 0.0248, 0.0079, 0.0176, -0.0002, 0.0132)
+    + (0.0023, 0.0089, 0.0007, 0.0069, 0.0007, 0.0048, 0.0001, 0.0038, 0.0, 0.0028)
+    + (0.0, 0.0019, -0.0002, 0.0011, -0.0003)
+)
+
+
+def _chebyshev(x: jax.Array, coefficients: tuple[float, ...]) -> jax.Array:
+    """Clenshaw's sum of a Chebyshev series at ``x`` in [-1, 1]."""
+    one, two = jnp.zeros_like(x), jnp.zeros_like(x)
+    for coefficient in coefficients[:0:-1]:
+        one, two = coefficient + 2 * x * one - two, one
+    return coefficients[0] + x * one - two
+
+
+def _square_corners() -> np.ndarray:
+    """Corners of every square on the raster, int32 ``[2 (x, y), 6, 40, 32, 4]``.
+
+    The fourth axis is the position along x or y. Computed in double precision, since
+    some edges pass within 1/500 of a raster unit of a rounding.
+    """
+    corner = HALF_SIDE * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
+    sin, cos = np.sin(-ANGLES)[:, None], np.cos(-ANGLES)[:, None]
+    turned = np.stack(
+        [
+            cos * corner[:, 0] - sin * corner[:, 1],
+            sin * corner[:, 0] + cos * corner[:, 1],
+        ]
+    )
+    scaled = SCALES[:, None, None] * turned[:, None]
+    placed = scaled[:, :, :, None] + CENTRES[:, None]
+    return np.round(placed * RASTER).astype(np.int32)
+
+
+def _draw(factors: jax.Array) -> jax.Array:
+    """One image, bool ``[64, 64]``, of ``factors [5]``."""
+    shape = factors[0]
+    scale = jnp.asarray(SCALES, jnp.float32)[factors[1]]
+    # The turn is counted the other way round, as y points down.
+    angle = jnp.asarray(-ANGLES, jnp.float32)[factors[2]]
+    sin, cos = jnp.sin(angle), jnp.cos(angle)
+    centres = jnp.asarray(CENTRES, jnp.float32)
+    centre_x, centre_y = centres[factors[3]], centres[factors[4]]
+    pixels = np.arange(SIZE, dtype=np.float32)
+    x = jnp.broadcast_to(pixels[None, :] - centre_x, (SIZE, SIZE))
+    y = jnp.broadcast_to(pixels[:, None] - centre_y, (SIZE, SIZE))
+    across, along = cos * x + sin * y, cos * y - sin * x
+
+    # Square: on the inner side of each edge, in whole raster units so as to be exact.
+    corners = jnp.asarray(_square_corners())
+    corner_x = corners[0, factors[1], factors[2], factors[3]]
+    corner_y = corners[1, factors[1], factors[2], factors[4]]
+    whole = np.arange(SIZE, dtype=np.int32) * RASTER
+    in_square = jnp.ones((SIZE, SIZE), bool)
+    for start, end in ((0, 1), (1, 2), (2, 3), (3, 0)):
+        edge_x = corner_x[end] - corner_x[start]
+        edge_y = corner_y[end] - corner_y[start]
+        rows = edge_x * (whole - corner_y[start])
+        columns = edge_y * (whole - corner_x[start])
+        # A centre on an edge counts for the left and the top edge only.
+        owns = (edge_y < 0) | ((edge_y == 0) & (edge_x > 0))
+        in_square &= rows[:, None] - columns[None, :] >= jnp.where(owns, 0, 1)
+
+    a, b = SEMI_AXES
+    in_ellipse = (across / a) ** 2 + (along / b) ** 2 < scale**2
+
+    # Heart: the angle from the notch, mirrored, in units of a half turn.
+    turn = jnp.abs(jnp.arctan2(across, -along)) / np.pi
+    outline = scale * _chebyshev(2 * turn - 1, HEART_OUTLINE)
+    in_heart = across**2 + along**2 < outline**2
+
+    return jnp.where(
+        shape == SQUARE, in_square, jnp.where(shape == ELLIPSE, in_ellipse, in_heart)
+    )
+
+
+def render(factors: ArrayLike) -> jax.Array:
+    """Renders images, uint8 ``[n, 64, 64, 1]``, of ``factors [n, 5]``; pure JAX."""
+    images = jax.vmap(_draw)(jnp.asarray(factors, jnp.int32))
+    return images[..., None].astype(jnp.uint8) * 255
+
+
+def rendered_dsprites(
+    *, data_dir: str | os.PathLike | None = None, split: str = "train"
+) -> Dataset:
+    """Our rendering of dSprites: 737,280 images of 64×64×1, no download.
+
+    Factors: shape 3 (square, ellipse, heart), scale 6, orientation 40, x 32, y 32.
+    Orientations 0 and 39 are the same angle, as in the real set. More than 94 % of the
+    images equal the real ones in every pixel; the others differ in about one.
+
+    Args:
+      data_dir: unused, as nothing is read.
+      split: ``"train"``, ``"validation"``, ``"test"`` or ``"all"``.
+    """
+    del data_dir
+    return Dataset(
+        "rendered_dsprites",
+        image_shape=(SIZE, SIZE, 1),
+        images=functools.partial(
+            _rendering.images_by_index, jax.jit(render), FACTOR_SIZES, chunk=64
+        ),
+        factor_names=FACTOR_NAMES,
+        factor_sizes=FACTOR_SIZES,
+        render=render,
+    ).split(split)
