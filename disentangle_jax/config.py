@@ -6,11 +6,18 @@ returns the result from ``get_config(preset)``. Fields that are added there unde
 ``models.create``, ``config.method.beta`` to the objective.
 """
 
+import ast
+import pathlib
+import runpy
 from collections.abc import Iterable
+from typing import Any
 
 from ml_collections import ConfigDict
 
 from disentangle_jax.types import unknown_name
+
+# Sections whose fields are arguments of a function: a field may be added to them.
+_PASSED_ON = ("model", "method", "data.options")
 
 
 def default() -> ConfigDict:
@@ -52,6 +59,69 @@ def default() -> ConfigDict:
     evaluation.scores = ("mig", "dci")  # names of disentangle_jax.metrics
     evaluation.hybrid_bank = 128  # stored codes that hybrids recombine
     return config
+
+
+def load(file: str, overrides: Iterable[str] = ()) -> ConfigDict:
+    """Returns the config of a file, with some fields changed.
+
+    Args:
+      file: path of a Python file with ``get_config(preset)``, then ``:`` and the
+        preset where one is wanted.
+      overrides: texts of the form ``--config.train.seed=1``. A value must be of the
+        type of the field's default; tuples are written as in Python.
+    """
+    path, _, preset = file.partition(":")
+    if not pathlib.Path(path).is_file():
+        raise ValueError(f"--config: there is no file {path}; see the folder configs/.")
+    config = runpy.run_path(path)["get_config"](preset)
+    for override in overrides:
+        name, equals, text = override.removeprefix("--config.").partition("=")
+        if not equals:
+            raise ValueError(f"--config.{name}: must be followed by =VALUE.")
+        *sections, field = name.split(".")
+        section = config
+        for part in sections:
+            section = _field(section, part, name)
+        if ".".join(sections) in _PASSED_ON and field not in section:
+            section[field] = _literal(text)  # Checked by who takes it.
+        else:
+            section[field] = _typed(name, text, _field(section, field, name))
+    return config
+
+
+def _field(section: Any, field: str, name: str) -> Any:
+    if not isinstance(section, ConfigDict):
+        raise ValueError(f"--config.{name}: there is nothing below a plain value.")
+    if field not in section:
+        raise unknown_name(f"--config.{name}", "field", field, section)
+    return section[field]
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _typed(name: str, text: str, default: Any) -> Any:
+    if isinstance(default, ConfigDict):
+        raise ValueError(
+            f"--config.{name}: is a section; set one of {', '.join(default) or '-'}."
+        )
+    if isinstance(default, str):
+        return text
+    value = _literal(text)
+    if isinstance(default, float) and type(value) is int:
+        value = float(value)
+    if isinstance(default, tuple) and isinstance(value, str):
+        value = tuple(part.strip() for part in value.split(","))
+    if type(value) is not type(default):
+        raise ValueError(
+            f"--config.{name}: `value` must be of type {type(default).__name__} like "
+            f"{default!r}, got {text!r}."
+        )
+    return value
 
 
 def check_preset(file: str, preset: str, known: Iterable[str]) -> None:

@@ -10,14 +10,15 @@
                                   given. A run found there goes on where it was.
   --mode=all                      train, evaluate and report (the default), or one of
          train                      train, to the last step of the config
-         evaluate                   write scores.json and pictures.npz
-         report                     draw the pictures and report.html
+         evaluate                   write scores.json, the pictures and report.html
+         report                     draw the pictures and report.html again
                                   The last two need only --workdir.
 
 Ends with code 0; 2 where the command is wrong; 1 where training failed; 130 or 143
 where Ctrl-C or SIGTERM stopped it, with its state saved.
 """
 
+import argparse
 import os
 import pathlib
 import sys
@@ -27,62 +28,54 @@ import warnings
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
-from absl import flags, logging
-from ml_collections import config_flags
+from absl import logging
 
+from disentangle_jax import config as config_lib
 from disentangle_jax import reports, training
 
-_FLAGS = flags.FlagValues()
-_CONFIG = config_flags.DEFINE_config_file("config", None, flag_values=_FLAGS)
-flags.DEFINE_string("workdir", None, "Folder of the run.", flag_values=_FLAGS)
-flags.DEFINE_enum(
-    "mode",
-    "all",
-    ["all", "train", "evaluate", "report"],
-    "What to do.",
-    flag_values=_FLAGS,
-)
 
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of exiting, so that all errors are told in one way."""
 
-class UsageError(ValueError):
-    """The command line is wrong."""
+    def error(self, message: str):
+        raise ValueError(f"{message}; see --help.")
 
 
 def parse(argv: list[str]) -> tuple[training.Run, str]:
     """Returns the checked run that `argv` asks for, and the mode.
 
     Raises:
-      UsageError, ValueError, TypeError, OSError: with the fix in one line.
+      ValueError, TypeError, OSError: with the fix in one line.
     """
-    try:
-        rest = _FLAGS(argv)[1:]
-    except flags.Error as error:
-        # ml_collections puts a whole traceback into the message of a config's error.
-        raise UsageError(str(error).strip().splitlines()[-1]) from None
-    except (AttributeError, KeyError) as error:  # An unknown field of the config.
-        message = str(error).strip("'\"").replace("\\n", " ").replace("\\'", "'")
-        raise UsageError(
-            f"--config: no field {message} See disentangle_jax/config.py."
-        ) from None
-    if rest:
-        raise UsageError(f"unexpected argument {rest[0]!r}; see --help.")
-    file = config_flags.get_config_filename(_FLAGS["config"])
-    mode, workdir = _FLAGS.mode, _FLAGS.workdir
-    if file is None:
-        if workdir is None or mode in ("all", "train"):
-            raise UsageError("--config=FILE is required; see --help.")
-        return training.prepare(training.read_config(workdir), workdir), mode
-    path, _, preset = file.partition(":")
-    if not pathlib.Path(path).is_file():
-        raise UsageError(f"--config: there is no file {path}; see the folder configs/.")
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config")
+    parser.add_argument("--workdir")
+    modes = ("all", "train", "evaluate", "report")
+    parser.add_argument("--mode", choices=modes, default="all")
+    overrides = [arg for arg in argv if arg.startswith("--config.")]
+    args = parser.parse_args([arg for arg in argv if arg not in overrides])
+    if args.config is None:
+        if args.workdir is None or args.mode in ("all", "train") or overrides:
+            raise ValueError("--config=FILE is required; see --help.")
+        config = training.read_config(args.workdir)
+    else:
+        config = config_lib.load(args.config, overrides)
+    workdir = args.workdir
     if workdir is None:
+        path, _, preset = args.config.partition(":")
         name = pathlib.Path(path).stem + (f"-{preset}" if preset else "")
         workdir = f"runs/{name}"
-    return training.prepare(_FLAGS.config, workdir), mode
+    run = training.prepare(config, workdir)
+    if args.mode == "evaluate":
+        training.check_trained(run)
+    if args.mode == "report":
+        reports.check_evaluated(run.workdir)
+    return run, args.mode
 
 
-def main(argv: list[str] = sys.argv) -> int:
-    if {"-h", "--help", "-help"} & set(argv[1:]):
+def main(argv: list[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    if {"-h", "--help"} & set(argv):
         print(__doc__.strip())
         return 0
     logging.set_verbosity(logging.ERROR)

@@ -33,7 +33,7 @@ def unknown_name(
       known: the names that exist.
     """
     known = list(known)
-    near = difflib.get_close_matches(str(got), known, n=1)
+    near = difflib.get_close_matches(str(got), known, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return ValueError(
         f"{function}: `{argument}` must be one of {', '.join(known)}, "

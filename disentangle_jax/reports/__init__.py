@@ -1,5 +1,6 @@
 """Pictures, tables and the self-contained page of a run, drawn from its files."""
 
+from disentangle_jax.reports._page import check_evaluated as check_evaluated
 from disentangle_jax.reports._page import write as write
 from disentangle_jax.reports._tables import score_rows as score_rows
 from disentangle_jax.reports._tables import score_table as score_table

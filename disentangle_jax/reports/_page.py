@@ -26,6 +26,14 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; }
 """
 
 
+def check_evaluated(workdir: pathlib.Path) -> None:
+    """Raises a ValueError where a run has no scores to report."""
+    if not (workdir / "scores.json").exists():
+        raise ValueError(
+            f"workdir: {workdir} was not evaluated yet; run --mode=evaluate first."
+        )
+
+
 def write(workdir: pathlib.Path) -> pathlib.Path:
     """Draws the pictures of an evaluated run as PNG files and as one page.
 
@@ -36,10 +44,7 @@ def write(workdir: pathlib.Path) -> pathlib.Path:
       The path of ``report.html``, which needs no other file.
     """
     workdir = pathlib.Path(workdir)
-    if not (workdir / "scores.json").exists():
-        raise ValueError(
-            f"workdir: {workdir} was not evaluated yet; run --mode=evaluate first."
-        )
+    check_evaluated(workdir)
     scores = json.loads((workdir / "scores.json").read_text())
     sections = [_scores_section(scores)]
     for name, title, caption, png in _figures(workdir):

@@ -20,6 +20,7 @@ from disentangle_jax.training.checkpoint import (
 from disentangle_jax.training.compilation import (
     use_compilation_cache as use_compilation_cache,
 )
+from disentangle_jax.training.evaluation import check_trained as check_trained
 from disentangle_jax.training.evaluation import evaluate as evaluate
 from disentangle_jax.training.logging import read_metrics as read_metrics
 from disentangle_jax.training.loop import Interrupted as Interrupted

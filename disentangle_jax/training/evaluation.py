@@ -31,7 +31,7 @@ def evaluate(run: Run) -> dict[str, Any]:
     a score has to fit, the next ``eval.num_test`` judge it (fewer of both, in the same
     ratio, where the split is smaller). The hybrid bank holds codes of training images.
     """
-    state = restore(run)
+    state = _restore(run)
     settings = run.config.eval
     rng = np.random.default_rng(settings.seed)
     indices = rng.permutation(run.test_set.indices)
@@ -95,18 +95,21 @@ def _jsonable(values: Mapping[str, Any]) -> dict[str, Any]:
     return clean
 
 
-def restore(run: Run) -> State:
-    """Returns the state of the newest checkpoint of `run`."""
-    like = run.abstract_state()
+def check_trained(run: Run) -> None:
+    """Raises a ValueError where `run` has no checkpoint to evaluate."""
     folder = run.workdir / "checkpoints"
-    if folder.exists():
-        with Checkpoints(folder, keep=run.config.train.keep_checkpoints) as checkpoints:
-            state = checkpoints.restore(like)
-            if state is not None:
-                return state
-    raise ValueError(
-        f"workdir: {run.workdir} holds no checkpoint yet; run --mode=train first."
-    )
+    if not folder.is_dir() or not any(p.name.isdigit() for p in folder.iterdir()):
+        raise ValueError(
+            f"workdir: {run.workdir} holds no checkpoint yet; run --mode=train first."
+        )
+
+
+def _restore(run: Run) -> State:
+    """Returns the state of the newest checkpoint of `run`."""
+    check_trained(run)
+    keep = run.config.train.keep_checkpoints
+    with Checkpoints(run.workdir / "checkpoints", keep=keep) as checkpoints:
+        return checkpoints.restore(run.abstract_state())
 
 
 def _encode(

@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from types import FrameType
@@ -40,7 +41,8 @@ class NonFiniteLoss(FloatingPointError):
 class StopSignals:
     """Notes SIGTERM and Ctrl-C while a block runs, instead of dying at once.
 
-    A second Ctrl-C is not caught: it ends the process the hard way.
+    A second Ctrl-C is not caught: it ends the process the hard way. Python handles
+    signals in the main thread only; elsewhere nothing is noted.
     """
 
     def __init__(self) -> None:
@@ -48,6 +50,8 @@ class StopSignals:
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> "StopSignals":
+        if threading.current_thread() is not threading.main_thread():
+            return self
         for number in (signal.SIGTERM, signal.SIGINT):
             self._before[number] = signal.signal(number, self._note)
         return self
@@ -72,27 +76,30 @@ def train(run: Run) -> State:
       NonFiniteLoss: with the step and the last good checkpoint.
     """
     config = run.config.train
-    init_key, step_key = run.keys()
     run_lib.start_workdir(run)
     checkpoints = Checkpoints(run.workdir / "checkpoints", keep=config.keep_checkpoints)
     with checkpoints, StopSignals() as stop:
         state = checkpoints.restore(run.abstract_state())
+        _announce(run, 0 if state is None else int(state.step))
         if state is None:
-            zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), run.example())
-            init = jax.jit(run.method.init, out_shardings=run.replicated)
-            state = init(init_key, zeros)
+            state = _initial_state(run)
         else:
             print(f"continuing from the checkpoint of step {int(state.step)}")
         start = int(state.step)
         if start >= config.num_steps:
             print(f"already trained for {start} steps")
             return state
-        _announce(run, step_key, state)
         writer = MetricsWriter(run.workdir, start_step=start)
         try:
-            return _steps(run, step_key, state, checkpoints, writer, stop)
+            return _steps(run, state, checkpoints, writer, stop)
         finally:
             writer.close()
+
+
+def _initial_state(run: Run) -> State:
+    zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), run.example())
+    init = jax.jit(run.method.init, out_shardings=run.replicated)
+    return init(run.keys()[0], zeros)
 
 
 def _step_function(run: Run):
@@ -102,9 +109,15 @@ def _step_function(run: Run):
     return jax.jit(step, donate_argnums=1)
 
 
-def _steps(run, step_key, state, checkpoints, writer, stop) -> State:
+def _steps(
+    run: Run,
+    state: State,
+    checkpoints: Checkpoints,
+    writer: MetricsWriter,
+    stop: StopSignals,
+) -> State:
     config = run.config.train
-    step_function = _step_function(run)
+    step_function, step_key = _step_function(run), run.keys()[1]
     step = start = int(state.step)
     progress = Progress("training", config.num_steps, start=start)
     waiting: list[tuple[int, dict]] = []
@@ -178,17 +191,17 @@ def _device_batches(run: Run, start: int) -> Iterator[dict[str, jax.Array]]:
         ahead.extend(itertools.islice(moved, 1))
 
 
-def _announce(run: Run, step_key: jax.Array, state: State) -> None:
+def _announce(run: Run, start: int) -> None:
     """Says at once how long a CPU will take, where that is long."""
-    if jax.default_backend() != "cpu":
+    steps = run.config.train.num_steps - start
+    if jax.default_backend() != "cpu" or steps <= 0:
         return
-    config = run.config.train
-    lowered = _step_function(run).lower(step_key, state, run.example(), run.hyper)
+    lowered = _step_function(run).lower(
+        run.keys()[1], run.abstract_state(), run.example(), run.hyper
+    )
     flops = lowered.cost_analysis()["flops"]
     cores = os.process_cpu_count() if sys.version_info >= (3, 13) else os.cpu_count()
-    seconds = (
-        flops * (config.num_steps - int(state.step)) / (cores * _CPU_FLOPS_PER_CORE)
-    )
+    seconds = flops * steps / (cores * _CPU_FLOPS_PER_CORE)
     if seconds > 3600:
         print(
             f"This will take about {duration(seconds)} on this CPU "

@@ -1,7 +1,6 @@
 """From a config to everything a run needs, with every check before compilation."""
 
 import dataclasses
-import difflib
 import json
 import os
 import pathlib
@@ -13,10 +12,10 @@ import optax
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from disentangle_jax import data, methods, models
+from disentangle_jax import data, methods, metrics, models
 from disentangle_jax.methods import Method
 from disentangle_jax.training.provenance import write_json
-from disentangle_jax.types import State
+from disentangle_jax.types import State, unknown_name
 
 # What may differ from the config a workdir was started with: how long it trains,
 # how often it saves and reports, and how it is judged.
@@ -100,6 +99,9 @@ def prepare(config: ml_collections.ConfigDict, workdir: str | os.PathLike) -> Ru
         b1=config.optimizer.b1, b2=config.optimizer.b2, eps=config.optimizer.eps
     )
     method = methods.create(config.method.name, model, optimizer)
+    for score in config.eval.scores:
+        if score not in metrics.names():
+            raise unknown_name("config", "eval.scores", score, metrics.names())
     mesh = _mesh(config.train.batch_size)
     if len(train_set.indices) < config.train.batch_size:
         raise ValueError(
@@ -145,17 +147,12 @@ def _hyper(config: ml_collections.ConfigDict) -> dict[str, float]:
     known = methods.hyperparameters(name)
     for field in values:
         if field not in known:
-            near = difflib.get_close_matches(field, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ValueError(
-                f"config: `method.{field}` is not a hyperparameter of {name!r}, which "
-                f"takes {', '.join(known) or 'none'}.{hint}"
-            )
+            raise unknown_name(f"method {name!r}", "hyperparameter", field, known)
     missing = [field for field in known if known[field] is None and field not in values]
     if missing:
         raise ValueError(
             f"config: `method.{missing[0]}` must be set for {name!r}; add "
-            f"--config.method.{missing[0]}=VALUE to the config file."
+            f"--config.method.{missing[0]}=VALUE."
         )
     return {**values, "learning_rate": config.optimizer.learning_rate}
 
@@ -189,11 +186,12 @@ def _check_positive(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_workdir(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> None:
-    if workdir.exists() and not workdir.is_dir():
+    absolute = workdir.absolute()
+    parent = next(p for p in (absolute, *absolute.parents) if p.exists())
+    if not parent.is_dir():
         raise ValueError(
-            f"workdir: {workdir} is a file; give a folder with --workdir=DIR."
+            f"workdir: {parent} is a file; give a folder with --workdir=DIR."
         )
-    parent = next(p for p in (workdir, *workdir.absolute().parents) if p.exists())
     if not os.access(parent, os.W_OK):
         raise ValueError(
             f"workdir: {parent} is not writable; give another folder with "

@@ -1,0 +1,77 @@
+"""Configs: every field is read, every file loads, values are typed."""
+
+import json
+import pathlib
+
+import pytest
+from ml_collections import ConfigDict
+
+from disentangle_jax import config as config_lib
+from disentangle_jax import reports, training
+from tests.training import tiny
+
+CONFIGS = sorted((pathlib.Path(__file__).parents[1] / "configs").glob("*.py"))
+
+
+def test_every_field_is_read(tmp_path, monkeypatch):
+    config = tiny.config(num_steps=2, checkpoint_every=1, log_every=1)
+    sections = {id(config[name]): name for name in config}
+    read = set()
+    plain = ConfigDict.__getitem__
+
+    def recorded(self, field):
+        if id(self) in sections:
+            read.add((sections[id(self)], field))
+        return plain(self, field)
+
+    # Writing the config to disk touches all fields and uses none.
+    text = config.to_json()
+    monkeypatch.setattr(ConfigDict, "to_json", lambda self: text)
+    monkeypatch.setattr(ConfigDict, "__getitem__", recorded)
+    run = training.prepare(config, tmp_path)
+    training.train(run)
+    training.evaluate(run)
+    reports.write(tmp_path)
+    fields = {(s, f) for s, values in json.loads(text).items() for f in values}
+    assert fields - read == set()
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
+def test_config_file_says_what_it_is_and_is_valid(path, tmp_path):
+    text = path.read_text()
+    for word in ("Paper:", "Command::", "Expected:", f"configs/{path.name}"):
+        assert word in text, f"{path.name} lacks {word}"
+    for preset in ("", ":quick"):
+        config = config_lib.load(f"{path}{preset}")
+        assert set(config) == set(config_lib.default())
+        training.prepare(config, tmp_path / "run")
+
+
+def test_paper_setting_of_sae():
+    config = config_lib.load(str(CONFIGS[0].parent / "sae.py"))
+    assert (config.train.batch_size, config.train.num_steps) == (128, 100_000)
+    assert config.optimizer.learning_rate == 5e-4
+    assert (config.model.channels, config.model.latent_dim) == (64, 12)
+
+
+def test_overrides_are_typed_by_the_default():
+    file = str(CONFIGS[0].parent / "sae.py")
+    config = config_lib.load(
+        file,
+        [
+            "--config.train.seed=7",
+            "--config.optimizer.learning_rate=1",
+            "--config.eval.scores=mig,dci",
+            "--config.data.name=xysquares",
+            "--config.data.options.spacing=2",
+            "--config.model.nonlinearity=elu",
+            "--config.model.remat=true",
+        ],
+    )
+    assert config.train.seed == 7
+    assert config.optimizer.learning_rate == 1.0
+    assert type(config.optimizer.learning_rate) is float
+    assert config.eval.scores == ("mig", "dci")
+    assert config.data.name == "xysquares"
+    assert config.data.options.spacing == 2
+    assert (config.model.nonlinearity, config.model.remat) == ("elu", True)

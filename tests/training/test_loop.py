@@ -1,0 +1,202 @@
+"""A run resumes exactly, survives damage, and stops loudly."""
+
+import dataclasses
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from disentangle_jax import training
+from disentangle_jax.training.checkpoint import Checkpoints
+from tests.training import tiny
+
+
+def trained(config, workdir) -> jax.Array:
+    return training.train(training.prepare(config, workdir))
+
+
+def assert_same(left, right):
+    jax.tree.map(np.testing.assert_array_equal, left, right)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("whole")
+    return trained(tiny.config(), workdir), workdir
+
+
+def test_loss_falls_and_rows_are_complete(uninterrupted):
+    state, workdir = uninterrupted
+    rows = training.read_metrics(workdir)
+    assert [row["step"] for row in rows] == [2, 4, 6, 8, 10, 12]
+    assert rows[-1]["loss"] < rows[0]["loss"]
+    # The mean of the logged terms adds up as the objective does.
+    for row in rows:
+        assert row["loss"] == pytest.approx(row["reconstruction"] + row["kl"], rel=1e-5)
+    assert int(state.step) == 12
+
+
+@pytest.mark.parametrize("first_part", [4, 7])
+def test_resumed_run_equals_uninterrupted(uninterrupted, tmp_path, first_part):
+    trained(tiny.config(num_steps=first_part), tmp_path)
+    assert_same(trained(tiny.config(), tmp_path), uninterrupted[0])
+
+
+def test_another_seed_gives_another_run(uninterrupted, tmp_path):
+    other = trained(tiny.config(seed=1), tmp_path)
+    same = jax.tree.map(lambda a, b: bool((a == b).all()), other, uninterrupted[0])
+    assert not any(jax.tree.leaves(same.params))
+
+
+def test_rows_after_the_resumed_step_are_dropped(uninterrupted, tmp_path):
+    trained(tiny.config(num_steps=4), tmp_path)
+    # What a killed run leaves: rows beyond its last checkpoint and a cut line.
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 6, "loss": 1.0}\n{"step": 8, "lo')
+    trained(tiny.config(), tmp_path)
+    rows = training.read_metrics(tmp_path)
+    expected = training.read_metrics(uninterrupted[1])
+    for row in (*rows, *expected):
+        row.pop("images_per_second")
+    assert rows == expected
+
+
+@pytest.mark.parametrize("damage", ["truncate", "remove"])
+def test_damaged_newest_checkpoint_falls_back(uninterrupted, tmp_path, damage):
+    trained(tiny.config(num_steps=8), tmp_path)
+    newest = tmp_path / "checkpoints" / "8"
+    files = [p for p in newest.rglob("*") if p.is_file() and p.parent.name == "d"]
+    largest = max(files, key=lambda p: p.stat().st_size)
+    if damage == "truncate":
+        largest.write_bytes(largest.read_bytes()[:100])
+    else:
+        largest.unlink()
+    with pytest.warns(UserWarning, match="step 8 is damaged .* from step 4"):
+        state = trained(tiny.config(), tmp_path)
+    assert_same(state, uninterrupted[0])
+    assert (tmp_path / "damaged-checkpoint-8").is_dir()  # Nothing is deleted.
+
+
+def test_no_readable_checkpoint_is_an_error_not_a_fresh_start(tmp_path):
+    trained(tiny.config(num_steps=4), tmp_path)
+    for path in (tmp_path / "checkpoints").rglob("_METADATA"):
+        path.unlink()
+    with pytest.raises(training.UnreadableCheckpoint, match="none of .* can be read"):
+        trained(tiny.config(), tmp_path)
+    assert (tmp_path / "checkpoints" / "4").is_dir()
+
+
+def test_keeps_the_newest_checkpoints(tmp_path):
+    trained(tiny.config(keep_checkpoints=2), tmp_path)
+    steps = {p.name for p in (tmp_path / "checkpoints").iterdir()}
+    assert steps == {"8", "12"}
+
+
+def test_non_finite_loss_stops_with_step_and_last_good_checkpoint(tmp_path):
+    config = tiny.config()
+    # Adam moves every weight by about the learning rate a step.
+    config.optimizer.learning_rate = 1e30
+    with pytest.raises(training.NonFiniteLoss, match="at step 2; no checkpoint was"):
+        trained(config, tmp_path / "early")
+    trained(tiny.config(num_steps=4), tmp_path / "late")
+    run = training.prepare(tiny.config(), tmp_path / "late")
+    poisoned = {**run.hyper, "learning_rate": 1e30}
+    with pytest.raises(training.NonFiniteLoss, match="at step 6; the last good .* 4"):
+        training.train(dataclasses.replace(run, hyper=poisoned))
+    assert (tmp_path / "late" / "checkpoints" / "4").is_dir()
+
+
+def test_checkpoint_with_non_finite_parameters_is_never_written(tmp_path):
+    run = training.prepare(tiny.config(checkpoint_every=1, num_steps=3), tmp_path)
+
+    def step(key, state, batch, hyper):
+        # The loss is fine, what the update leaves is not.
+        state, terms = run.method.step(key, state, batch, hyper)
+        return state._replace(
+            params=jax.tree.map(lambda p: p * jnp.inf, state.params)
+        ), (terms)
+
+    method = dataclasses.replace(run.method, step=step)
+    with pytest.raises(training.NonFiniteLoss, match="parameters became non-finite"):
+        training.train(dataclasses.replace(run, method=method))
+    assert not [p for p in (tmp_path / "checkpoints").iterdir() if p.name.isdigit()]
+
+
+def test_tensorboard_events_hold_the_rows(uninterrupted):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    _, workdir = uninterrupted
+    events = EventAccumulator(str(workdir / "tensorboard")).Reload()
+    rows = training.read_metrics(workdir)
+    logged = [(event.step, event.value) for event in events.Scalars("loss")]
+    assert logged == [(row["step"], pytest.approx(row["loss"])) for row in rows]
+
+
+def test_one_device_equals_eight(uninterrupted, tmp_path, monkeypatch):
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
+    state = trained(tiny.config(), tmp_path)
+    assert len(state.step.sharding.device_set) == 1
+    assert len(uninterrupted[0].step.sharding.device_set) == 8
+    # Only the order of the sums over the batch differs; Adam amplifies it.
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5),
+        state.params,
+        uninterrupted[0].params,
+    )
+
+
+def test_evaluation_writes_numbers_with_their_recipe(uninterrupted):
+    _, workdir = uninterrupted
+    run = training.prepare(tiny.config(), workdir)
+    scores = training.evaluate(run)
+    assert scores == json.loads((workdir / "scores.json").read_text())
+    assert scores["settings"]["num_train"] == 40
+    assert scores["settings"]["step"] == 12
+    assert scores["config"] == json.loads((workdir / "config.json").read_text())
+    assert {"jax", "flax", "numpy", "python"} <= scores["versions"].keys()
+    again = training.evaluate(run)
+    assert again["reconstruction"] == scores["reconstruction"]
+    assert again["metrics"] == scores["metrics"]
+
+
+def test_evaluation_against_a_plain_loop(uninterrupted):
+    state, workdir = uninterrupted
+    run = training.prepare(tiny.config(), workdir)
+    scores = training.evaluate(run)
+    indices = np.random.default_rng(0).permutation(run.test_set.indices)[:60]
+    errors = []
+    for index in indices:
+        x = run.test_set.images([index])[0].astype(np.float64) / 255
+        posterior = run.method.encode(state, jnp.asarray(x[None], jnp.float32))
+        logits = np.asarray(run.method.decode(state, posterior.mean), np.float64)
+        errors.append(np.mean((x - 1 / (1 + np.exp(-logits[0]))) ** 2))
+    assert scores["reconstruction"]["mse"] == pytest.approx(np.mean(errors), rel=1e-5)
+
+
+def test_small_test_split_keeps_the_ratio(tmp_path):
+    run = training.prepare(tiny.config(num_steps=2), tmp_path)
+    training.train(run)
+    few = run.test_set.narrow(run.test_set.indices[:30])
+    scores = training.evaluate(dataclasses.replace(run, test_set=few))
+    assert scores["settings"]["num_train"] == 20
+    assert scores["settings"]["num_test"] == 10
+
+
+def test_train_and_evaluate_is_both(tmp_path, uninterrupted):
+    scores = training.train_and_evaluate(tiny.config(), tmp_path)
+    assert scores["reconstruction"]["mse"] > 0
+    with Checkpoints(tmp_path / "checkpoints", keep=3) as checkpoints:
+        assert checkpoints.latest_step() == 12
+
+
+def test_checkpoint_of_a_saved_step_is_left_alone(tmp_path):
+    run = training.prepare(tiny.config(num_steps=4), tmp_path)
+    state = training.train(run)
+    before = sorted(p.stat().st_mtime_ns for p in pathlib.Path(tmp_path).rglob("*"))
+    with Checkpoints(tmp_path / "checkpoints", keep=3) as checkpoints:
+        checkpoints.save(state)
+    after = sorted(p.stat().st_mtime_ns for p in pathlib.Path(tmp_path).rglob("*"))
+    assert before == after
