@@ -229,6 +229,22 @@ class Dataset:
             raise unknown_name("data.load", "split", split, [*parts, "all"])
         return self.narrow(parts[split])
 
+    def split_train(self, split: str) -> "Dataset":
+        """Narrows a set that has a published test part of its own.
+
+        Args:
+          split: ``"train"`` and ``"validation"`` share the images 90/10 by fixed seed;
+            ``"test"`` and ``"all"`` have been chosen by reading other files.
+        """
+        if split in ("test", "all"):
+            return self
+        if split not in ("train", "validation"):
+            known = ("train", "validation", "test", "all")
+            raise unknown_name("data.load", "split", split, known)
+        order = np.random.RandomState(0).permutation(len(self))
+        train, validation = np.split(order, [len(order) - len(order) // 10])
+        return self.narrow(np.sort(train if split == "train" else validation))
+
     def narrow(self, indices: ArrayLike) -> "Dataset":
         """Returns the same set drawing only from ``indices [m]`` (not renumbered)."""
         indices = self._checked("Dataset.narrow", indices)
@@ -252,7 +268,7 @@ class Dataset:
         """Returns the set without the images that have any of the given values.
 
         ``shapes.drop(shape=[2])`` has no spheres; ``shapes.drop(orientation=[0, 1, 13,
-        14])`` is the angle extrapolation of Structural Autoencoders, Sec. 4.
+        14])`` is the angle extrapolation of Structural Autoencoders, Sec. 4.2.
         """
         return self._restricted("Dataset.drop", values, keep=False)
 

@@ -16,7 +16,7 @@ def split_indices(
     Args:
       n: number of images.
       seed: seed of the permutation.
-      recipe: ``"paper"``, 70/10/20 as Structural Autoencoders (Sec. 4) says, or
+      recipe: ``"paper"``, 70/10/20 as Structural Autoencoders (Sec. 3) says, or
         ``"sae_code"``, 72/8/20 as its published code does (validation is 10 % of what
         the test part leaves).
 
