@@ -21,24 +21,40 @@ docstring states.
 
 from disentangle_jax.metrics._dci import dci
 from disentangle_jax.metrics._evaluate import Evaluation, evaluate, table
+from disentangle_jax.metrics._explicitness import explicitness
 from disentangle_jax.metrics._inputs import Score
+from disentangle_jax.metrics._interventional import (
+    beta_vae_score,
+    factor_vae_score,
+    z_max_var,
+)
+from disentangle_jax.metrics._irs import irs
 from disentangle_jax.metrics._mig import dcimig, jemmig, mig, mig_sup, modularity
 from disentangle_jax.metrics._reconstruction import reconstruction
 from disentangle_jax.metrics._registry import Entry, info, names
+from disentangle_jax.metrics._sap import sap
+from disentangle_jax.metrics._unsupervised import unsupervised
 
 __all__ = [
     "Entry",
     "Evaluation",
     "Score",
+    "beta_vae_score",
     "dci",
     "dcimig",
     "evaluate",
+    "explicitness",
+    "factor_vae_score",
     "info",
+    "irs",
     "jemmig",
     "mig",
     "mig_sup",
     "modularity",
     "names",
     "reconstruction",
+    "sap",
     "table",
+    "unsupervised",
+    "z_max_var",
 ]

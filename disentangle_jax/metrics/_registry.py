@@ -1,9 +1,18 @@
 """What is known of each score: range, direction, needs, determinism, cost."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable
 
-from disentangle_jax.metrics import _dci, _mig
+from disentangle_jax.metrics import (
+    _dci,
+    _explicitness,
+    _interventional,
+    _irs,
+    _mig,
+    _sap,
+    _unsupervised,
+)
 from disentangle_jax.types import unknown_name
 
 
@@ -45,11 +54,42 @@ REGISTRY: dict[str, Entry] = {
     "dci": Entry(
         _dci.dci,
         ("disentanglement", "completeness", "informativeness"),
-        deterministic=False,
         cost="medium",
         groups=True,
     ),
-}
+    "sap": Entry(_sap.sap, ("sap",), groups=True, invariant_to=("permutation",)),
+    "explicitness": Entry(
+        _explicitness.explicitness, ("explicitness",), cost="medium"
+    ),
+    "irs": Entry(
+        _irs.irs, ("irs",), groups=True,
+        invariant_to=("permutation", "shift", "global_scale"),
+    ),
+    "beta_vae_score": Entry(
+        _interventional.beta_vae_score, ("beta_vae_score",), deterministic=False,
+        cost="medium", invariant_to=("shift",),
+    ),
+    "factor_vae_score": Entry(
+        _interventional.factor_vae_score, ("factor_vae_score",), deterministic=False,
+        invariant_to=("permutation", "shift"),
+    ),
+    "z_max_var": Entry(
+        _interventional.z_max_var, ("z_max_var",), deterministic=False,
+        invariant_to=("permutation", "shift"),
+    ),
+    "unsupervised": Entry(
+        _unsupervised.unsupervised,
+        (
+            "gaussian_total_correlation",
+            "gaussian_wasserstein_correlation",
+            "gaussian_wasserstein_correlation_norm",
+            "mutual_information",
+        ),
+        range=(0.0, math.inf),
+        higher_is_better=False,
+        needs="codes",
+    ),
+}  # fmt: skip
 
 
 def names(*, needs: Iterable[str] | None = None) -> tuple[str, ...]:

@@ -1,0 +1,443 @@
+"""Scores that intervene: BetaVAE, FactorVAE and Z-max-variance.
+
+Each draws small batches in which one factor is held (or alone is varied) and asks which
+latent gives the factor away. They take either ``(encode_fn, dataset)``, where
+
+* ``encode_fn(images) -> [B, D]`` codes (or a `Posterior`, of which the mean is taken),
+* ``dataset`` has ``images(indices)``, ``index_of(factors)`` and ``factor_sizes``,
+
+or arrays ``(codes, factors)``. Arrays that hold every combination of factor values
+exactly once are a look-up table of the same kind; other arrays are sampled
+conditionally: the rows of a batch are drawn, with replacement, from those that have the
+drawn value.
+
+Draws with a data set follow disentanglement_lib's ``RandomState`` sequence, so that
+scores can be replayed vote by vote. All draws are made first; each distinct image is
+encoded once, in batches of ``encode_batch``, instead of one small batch for each vote.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from disentangle_jax.metrics._information import equal_width_labels
+from disentangle_jax.metrics._inputs import (
+    ArrayLike,
+    Score,
+    check_arrays,
+    check_codes,
+)
+from disentangle_jax.metrics.estimators import logistic_regression, logits
+from disentangle_jax.types import Posterior
+
+
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """Where codes of given factor values come from.
+
+    Attributes:
+      sizes: number of values of each factor.
+      lookup: indices ``[...]`` of factor tuples ``[..., K]``; None for conditional
+        sampling.
+      codes_of: codes ``[n, D]`` of n distinct indices.
+      labels: ``[N, K]`` for conditional sampling, else None.
+      settings: what to report.
+    """
+
+    sizes: tuple[int, ...]
+    lookup: Callable[[np.ndarray], np.ndarray] | None
+    codes_of: Callable[[np.ndarray], np.ndarray]
+    labels: np.ndarray | None
+    settings: dict[str, Any]
+
+    def codes(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Distinct codes ``[U, D]`` and where each of the indices is among them."""
+        distinct, place = np.unique(indices, return_inverse=True)
+        return self.codes_of(distinct), place.reshape(indices.shape)
+
+
+def _encode(
+    function: str, encode_fn: Callable, dataset: Any, indices: np.ndarray, batch: int
+) -> np.ndarray:
+    parts = []
+    for start in range(0, len(indices), batch):
+        chunk = indices[start : start + batch]
+        # A full last batch, so that a compiled encoder sees one shape only.
+        padded = np.resize(chunk, batch) if len(indices) > batch else chunk
+        out = encode_fn(dataset.images(padded))
+        out = out.mean if isinstance(out, Posterior) else out
+        parts.append(check_codes(function, "encode_fn", out)[: len(chunk)])
+    return np.concatenate(parts)
+
+
+def _source(function: str, first: Any, second: Any, encode_batch: int) -> _Source:
+    if not callable(first):
+        arrays = check_arrays(function, first, second)
+        settings = arrays.settings()
+        full = len(arrays.codes) == np.prod(arrays.sizes, dtype=np.float64)
+        if full:
+            place = np.ravel_multi_index(tuple(arrays.labels.T), arrays.sizes)
+            full = len(np.unique(place)) == len(place)
+        if not full:
+            return _Source(
+                arrays.sizes, None, lambda rows: arrays.codes[rows], arrays.labels,
+                settings | {"sampling": "conditional, from the arrays"},
+            )  # fmt: skip
+        table = arrays.codes[np.argsort(place)]
+        return _Source(
+            arrays.sizes,
+            lambda f: np.ravel_multi_index(tuple(np.moveaxis(f, -1, 0)), arrays.sizes),
+            lambda rows: table[rows],
+            None,
+            settings | {"sampling": "full grid of the arrays"},
+        )
+    for name in ("images", "index_of", "factor_sizes"):
+        if not hasattr(second, name):
+            raise TypeError(
+                f"{function}: `dataset` must have images(indices), index_of(factors) "
+                f"and factor_sizes, got {type(second).__name__} without `{name}`. "
+                "Pass (codes, factors) arrays instead."
+            )
+
+    def lookup(factors: np.ndarray) -> np.ndarray:
+        flat = np.asarray(second.index_of(factors.reshape(-1, factors.shape[-1])))
+        return flat.reshape(factors.shape[:-1])
+
+    return _Source(
+        tuple(int(s) for s in second.factor_sizes),
+        lookup,
+        lambda rows: _encode(function, first, second, rows, encode_batch),
+        None,
+        {"sampling": "dataset", "encode_batch": encode_batch},
+    )
+
+
+def _draw(rs: np.random.RandomState, sizes: tuple[int, ...], n: int) -> np.ndarray:
+    """``[n, K]`` factor values, in disentanglement_lib's order of draws."""
+    return np.stack([rs.randint(size, size=n) for size in sizes], axis=1)
+
+
+class _Conditional:
+    """Draws rows of arrays that share one label."""
+
+    def __init__(self, labels: np.ndarray):
+        self.order = np.argsort(labels, kind="stable")
+        self.values, self.first, self.count = np.unique(
+            labels[self.order], return_index=True, return_counts=True
+        )
+
+    def rows(self, rs: np.random.RandomState, value: np.ndarray, n: int) -> np.ndarray:
+        """``[len(value), n]`` rows whose label is ``self.values[value]``."""
+        offset = rs.random_sample((len(value), n)) * self.count[value][:, None]
+        return self.order[self.first[value][:, None] + offset.astype(np.int64)]
+
+
+def _check_counts(function: str, **counts: int) -> None:
+    for name, value in counts.items():
+        if value < 2:
+            raise ValueError(f"{function}: `{name}` must be at least 2, got {value}.")
+
+
+def _held_factor_batches(
+    source: _Source, rs: np.random.RandomState, votes: int, batch: int, pairs: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Held factor ``[votes]`` and indices ``[votes, batch]`` (two of them if pairs).
+
+    In a pair of batches, row j of both shares the factor; in a single batch all rows.
+    """
+    factors = len(source.sizes)
+    if source.lookup is not None:
+        held = np.empty(votes, np.int64)
+        drawn = np.empty((votes, 1 + pairs, batch, factors), np.int64)
+        for v in range(votes):
+            held[v] = rs.randint(factors)
+            drawn[v, 0] = _draw(rs, source.sizes, batch)
+            if pairs:
+                drawn[v, 1] = _draw(rs, source.sizes, batch)
+                drawn[v, 1, :, held[v]] = drawn[v, 0, :, held[v]]
+            else:
+                drawn[v, 0, :, held[v]] = drawn[v, 0, 0, held[v]]
+        return held, source.lookup(drawn)
+    held = rs.randint(factors, size=votes)
+    rows = np.empty((votes, 1 + pairs, batch), np.int64)
+    for k in range(factors):
+        own = np.flatnonzero(held == k)
+        sampler = _Conditional(source.labels[:, k])
+        if pairs:
+            value = rs.randint(len(sampler.values), size=len(own) * batch)
+            drawn = sampler.rows(rs, value, 2).reshape(len(own), batch, 2)
+            rows[own] = np.moveaxis(drawn, 2, 1)
+        else:
+            value = rs.randint(len(sampler.values), size=len(own))
+            rows[own, 0] = sampler.rows(rs, value, batch)
+    return held, rows
+
+
+def beta_vae_score(
+    encode_fn: Callable | ArrayLike,
+    dataset: Any,
+    *,
+    codes_test: ArrayLike | None = None,
+    factors_test: ArrayLike | None = None,
+    batch_size: int = 64,
+    num_train: int = 10_000,
+    num_eval: int = 5_000,
+    encode_batch: int = 1024,
+    seed: int = 0,
+) -> Score:
+    r"""BetaVAE score, or Z-diff (Higgins et al. 2017).
+
+    A point is the mean of :math:`|z^1 - z^2|` over ``batch_size`` pairs that share one
+    factor; a multinomial logistic regression (L2, C = 1, on raw features) tells which.
+    The score is its accuracy on ``num_eval`` points after ``num_train``: in [1/K, 1] up
+    to noise, higher is better. It is 1 as soon as K − 1 of the K factors are
+    disentangled (the last is told by elimination), so it cannot see a missing factor.
+
+    Args:
+      encode_fn: encoder, or codes ``[N, D]``; see `metrics._interventional`.
+      dataset: data set, or factors ``[N, K]``.
+      codes_test: accepted as in every score; points are drawn afresh instead.
+      factors_test: as ``codes_test``.
+      batch_size: pairs of a point.
+      num_train: points that the classifier is fitted on.
+      num_eval: points that it is scored on.
+      encode_batch: images encoded at once.
+      seed: seeds all draws.
+
+    Returns:
+      ``beta_vae_score``, ``train_accuracy``, and ``chance_corrected``:
+      (accuracy − 1/K) / (1 − 1/K).
+    """
+    name = "beta_vae_score"
+    _check_counts(name, batch_size=batch_size, num_train=num_train, num_eval=num_eval)
+    source = _source(name, encode_fn, dataset, encode_batch)
+    rs = np.random.RandomState(seed)
+    held, rows = _held_factor_batches(
+        source, rs, num_train + num_eval, batch_size, pairs=True
+    )
+    codes, place = source.codes(rows)
+    features = np.empty((len(held), codes.shape[1]))
+    for start in range(0, len(held), 512):
+        part = slice(start, start + 512)
+        gap = np.abs(codes[place[part, 0]] - codes[place[part, 1]])
+        features[part] = gap.mean(axis=1)
+    k = len(source.sizes)
+    fit = logistic_regression(features[:num_train], held[:num_train, None], (k,))[0]
+    right = logits(fit, features).argmax(axis=1) == held
+    train, score = right[:num_train].mean(), right[num_train:].mean()
+    settings = source.settings | {
+        "batch_size": batch_size, "num_train": num_train, "num_eval": num_eval,
+        "encodes": len(codes), "seed": seed,
+    }  # fmt: skip
+    return Score(
+        {name: score, "train_accuracy": train, "chance_corrected": _rescale(score, k)},
+        settings,
+    )
+
+
+def _rescale(accuracy: float, k: int) -> float:
+    return 1.0 if k == 1 else (accuracy - 1.0 / k) / (1.0 - 1.0 / k)
+
+
+def _vote_accuracy(
+    winner: np.ndarray, held: np.ndarray, latents: int, k: int, num_train: int
+) -> tuple[float, float, np.ndarray]:
+    """Train and evaluation accuracy of the majority vote, and its table ``[D, K]``."""
+    table = np.zeros((latents, k), np.int64)
+    np.add.at(table, (winner[:num_train], held[:num_train]), 1)
+    right = table.argmax(axis=1)[winner] == held
+    return right[:num_train].mean(), right[num_train:].mean(), table
+
+
+def factor_vae_score(
+    encode_fn: Callable | ArrayLike,
+    dataset: Any,
+    *,
+    codes_test: ArrayLike | None = None,
+    factors_test: ArrayLike | None = None,
+    batch_size: int = 64,
+    num_train: int = 10_000,
+    num_eval: int = 5_000,
+    num_variance_estimate: int = 10_000,
+    threshold: float = 0.05,
+    encode_batch: int = 1024,
+    seed: int = 0,
+) -> Score:
+    r"""FactorVAE score, or Z-min-variance (Kim & Mnih 2018).
+
+    A vote holds one factor in a batch and names the latent with the smallest variance
+    relative to its global variance (both ddof 1). The score is the accuracy on
+    ``num_eval`` votes of the majority-vote classifier of ``num_train`` votes. In
+    [1/K, 1] up to noise, higher is better.
+
+    Latents with a global standard deviation below ``threshold`` do not vote: 0.05 in
+    the study, 0 in other libraries, which matters as soon as latents collapse. A latent
+    with no variance never votes, whatever the threshold. With no latent left the score
+    is that of guessing the most frequent factor.
+
+    Args:
+      encode_fn: encoder, or codes ``[N, D]``; see `metrics._interventional`.
+      dataset: data set, or factors ``[N, K]``.
+      codes_test: accepted as in every score; votes are drawn afresh instead.
+      factors_test: as ``codes_test``.
+      batch_size: images of a vote.
+      num_train: votes that the majority is taken of.
+      num_eval: votes that are scored.
+      num_variance_estimate: images for the global variances.
+      threshold: smallest standard deviation of a latent that votes.
+      encode_batch: images encoded at once.
+      seed: seeds all draws.
+
+    Returns:
+      ``factor_vae_score``, ``train_accuracy``, ``chance_corrected`` and
+      ``active_latents`` (how many vote); the training votes are in
+      ``matrices["votes"]`` ``[D, K]``.
+    """
+    name = "factor_vae_score"
+    _check_counts(
+        name, batch_size=batch_size, num_train=num_train, num_eval=num_eval,
+        num_variance_estimate=num_variance_estimate,
+    )  # fmt: skip
+    source = _source(name, encode_fn, dataset, encode_batch)
+    rs = np.random.RandomState(seed)
+    if source.lookup is not None:
+        wide = source.lookup(_draw(rs, source.sizes, num_variance_estimate))
+    elif len(source.labels) <= num_variance_estimate:
+        wide = np.arange(len(source.labels))
+    else:
+        wide = rs.permutation(len(source.labels))[:num_variance_estimate]
+    held, rows = _held_factor_batches(
+        source, rs, num_train + num_eval, batch_size, pairs=False
+    )
+    codes, place = source.codes(np.concatenate([wide, rows.reshape(-1)]))
+    variance = codes[place[: len(wide)]].var(axis=0, ddof=1)
+    place = place[len(wide) :].reshape(len(held), batch_size)
+    active = np.flatnonzero((np.sqrt(variance) >= threshold) & (variance > 0))
+    winner = np.zeros(len(held), np.int64)
+    if len(active):
+        live, scale = codes[:, active], variance[active]
+        for start in range(0, len(held), 512):
+            part = slice(start, start + 512)
+            local = live[place[part]].var(axis=1, ddof=1) / scale
+            winner[part] = active[local.argmin(axis=1)]
+    k = len(source.sizes)
+    train, score, table = _vote_accuracy(winner, held, codes.shape[1], k, num_train)
+    settings = source.settings | {
+        "batch_size": batch_size, "num_train": num_train, "num_eval": num_eval,
+        "num_variance_estimate": num_variance_estimate, "threshold": threshold,
+        "encodes": len(codes), "seed": seed,
+    }  # fmt: skip
+    return Score(
+        {
+            name: score,
+            "train_accuracy": train,
+            "chance_corrected": _rescale(score, k),
+            "active_latents": len(active),
+        },
+        settings,
+        matrices={"votes": table},
+    )
+
+
+def _varied_factor_batches(
+    source: _Source, rs: np.random.RandomState, votes: int, batch: int, bins: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Varied factor ``[votes]`` and indices ``[votes, batch]``, all others held."""
+    factors = len(source.sizes)
+    varied = rs.randint(factors, size=votes)
+    if source.lookup is not None:
+        base = _draw(rs, source.sizes, votes)
+        drawn = np.repeat(base[:, None, :], batch, axis=1)
+        for k, size in enumerate(source.sizes):
+            own = varied == k
+            drawn[own, :, k] = rs.randint(size, size=(own.sum(), batch))
+        return varied, source.lookup(drawn)
+    # Coarse bins, so that the other factors agree in more than one row.
+    coarse = equal_width_labels(source.labels, bins)
+    rows = np.empty((votes, batch), np.int64)
+    for k in range(factors):
+        own = np.flatnonzero(varied == k)
+        _, cell = np.unique(np.delete(coarse, k, axis=1), axis=0, return_inverse=True)
+        sampler = _Conditional(cell.reshape(-1))
+        usable = np.flatnonzero(sampler.count > 1)
+        if not len(usable):
+            raise ValueError(
+                "z_max_var: `bins` must be coarse enough that two rows agree in all "
+                f"factors but number {k}, got {bins}. Take fewer bins or more rows."
+            )
+        rows[own] = sampler.rows(rs, rs.choice(usable, size=len(own)), batch)
+    return varied, rows
+
+
+def z_max_var(
+    encode_fn: Callable | ArrayLike,
+    dataset: Any,
+    *,
+    codes_test: ArrayLike | None = None,
+    factors_test: ArrayLike | None = None,
+    batch_size: int = 200,
+    num_train: int = 800,
+    num_eval: int = 800,
+    threshold: float = 0.05,
+    bins: int = 3,
+    encode_batch: int = 1024,
+    seed: int = 0,
+) -> Score:
+    r"""Z-max-variance (Kim et al. 2019, Relevance Factor VAE).
+
+    As `factor_vae_score`, but a batch varies one factor and holds all others, and the
+    vote goes to the latent with the *largest* relative variance. Rescaled so that
+    chance is 0: (accuracy − 1/K) / (1 − 1/K). In [0, 1] up to noise, higher is better.
+    With arrays, the values of a factor are first merged to ``bins`` equal-width bins (a
+    held factor then still varies within its bin).
+
+    Args:
+      encode_fn: encoder, or codes ``[N, D]``; see `metrics._interventional`.
+      dataset: data set, or factors ``[N, K]``.
+      codes_test: accepted as in every score; votes are drawn afresh instead.
+      factors_test: as ``codes_test``.
+      batch_size: images of a vote.
+      num_train: votes that the majority is taken of.
+      num_eval: votes that are scored.
+      threshold: smallest standard deviation of a latent that votes.
+      bins: values that a factor of the arrays is merged to.
+      encode_batch: images encoded at once.
+      seed: seeds all draws.
+
+    Returns:
+      ``z_max_var`` and the ``accuracy`` it is rescaled from.
+    """
+    name = "z_max_var"
+    _check_counts(name, batch_size=batch_size, num_train=num_train, num_eval=num_eval)
+    if bins < 1:
+        raise ValueError(f"{name}: `bins` must be positive, got {bins}.")
+    source = _source(name, encode_fn, dataset, encode_batch)
+    rs = np.random.RandomState(seed)
+    varied, rows = _varied_factor_batches(
+        source, rs, num_train + num_eval, batch_size, bins
+    )
+    codes, place = source.codes(rows)
+    everything = codes if source.labels is None else source.codes_of(
+        np.arange(len(source.labels))
+    )  # fmt: skip
+    variance = everything.var(axis=0, ddof=1)
+    active = np.flatnonzero((np.sqrt(variance) >= threshold) & (variance > 0))
+    winner = np.zeros(len(varied), np.int64)
+    if len(active):
+        for start in range(0, len(varied), 512):
+            part = slice(start, start + 512)
+            local = codes[:, active][place[part]].var(axis=1, ddof=1)
+            winner[part] = active[(local / variance[active]).argmax(axis=1)]
+    k = len(source.sizes)
+    _, score, table = _vote_accuracy(winner, varied, codes.shape[1], k, num_train)
+    settings = source.settings | {
+        "batch_size": batch_size, "num_train": num_train, "num_eval": num_eval,
+        "threshold": threshold, "bins": bins, "encodes": len(codes), "seed": seed,
+    }  # fmt: skip
+    return Score(
+        {name: _rescale(score, k), "accuracy": score},
+        settings,
+        matrices={"votes": table},
+    )
