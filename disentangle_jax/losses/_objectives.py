@@ -645,6 +645,7 @@ def hfvae(
         "axis_name": axis_name,
     }
     if pairwise is None:
+        _check_posterior(name, mean, log_var)
         densities = log_q_marginals(z, mean, log_var, block_size=block_size, **options)
         if log_p_elements is None:
             log_p_elements = gaussian_log_prob(z, jnp.zeros_like(z), jnp.zeros_like(z))

@@ -1,0 +1,135 @@
+"""One call of every objective and every batch-coupled term, with traced numbers."""
+
+import jax
+import jax.numpy as jnp
+
+from disentangle_jax import distributions, losses
+
+N = 100  # size of the data set the batches are drawn from
+
+# The numbers each objective takes, all of which may be traced.
+NUMBERS = {
+    "ae": {},
+    "vae": {},
+    "beta_vae": {"beta": 4.0},
+    "annealed_vae": {"capacity": 3.0, "gamma": 10.0},
+    "beta_tc_vae": {"alpha": 0.5, "beta": 6.0, "gamma": 2.0, "dataset_size": N},
+    "factor_vae": {"gamma": 10.0},
+    "dip_vae": {"lambda_od": 2.0, "lambda_d": 5.0},
+    "info_vae": {"alpha": 0.3, "lambda_": 7.0, "scale": 3.0},
+    "wae": {"lambda_": 10.0, "scale": 4.0},
+    "hfvae": {"alpha": 0.5, "beta": 4.0, "gamma": 3.0, "dataset_size": N},
+    "anchor_vae": {"lambda_": 0.7, "dataset_size": N},
+    "information_dropout": {"beta": 2.0, "gamma": 3.0, "dataset_size": N},
+    "vlae": {"beta": 1.5},
+    "ada_gvae": {"beta": 2.0, "ratio": 0.4},
+    "ada_ml_vae": {"beta": 2.0, "ratio": 0.4},
+    "abs_ae": {"beta": 0.2},
+}
+
+
+def objectives(batch, numbers, key, axis_name=None):
+    """Every objective on one batch of even size with at least 3 dimensions."""
+    _, _, z, mean, _ = batch
+    dims = mean.shape[1]
+    critic = z.sum(axis=1) * jnp.cos(z[:, 0])
+    fixed = {name: {} for name in NUMBERS}
+    fixed["factor_vae"] = {"critic_logits": critic}
+    fixed["dip_vae"] = {"kind": "ii"}
+    fixed["info_vae"] = {"key": key}
+    fixed["wae"] = {"key": key}
+    fixed["hfvae"] = {"groups": (2, dims - 2)}
+    fixed["anchor_vae"] = {"anchors": (0, 2)}
+    fixed["vlae"] = {"latent_groups": (1, dims - 1)}
+    fixed["abs_ae"] = {"critic_logits": critic}
+    # Neighbouring rows are pairs, so that a split of the batch keeps them together.
+    paired = [jnp.concatenate([a[::2], a[1::2]]) for a in batch]
+    return {
+        name: getattr(losses, name)(
+            *(paired if name.startswith("ada_") else batch),
+            axis_name=axis_name,
+            **fixed[name],
+            **numbers[name],
+        )
+        for name in NUMBERS
+    }
+
+
+def batch_terms(batch, other, factors, axis_name=None):
+    """Every term that couples the batch, as a scalar; `other` is a second sample."""
+    _, _, z, mean, log_var = batch
+    dims = mean.shape[1]
+    critic = z.sum(axis=1) * jnp.cos(z[:, 0])
+    critic2 = other.sum(axis=1)
+
+    def average(values):
+        value = values.mean()
+        return value if axis_name is None else jax.lax.pmean(value, axis_name)
+
+    common = {"dataset_size": N, "axis_name": axis_name}
+    groups = (2, dims - 2)
+    pairwise = losses.pairwise_log_density(
+        distributions.gaussian_log_prob, z, mean, log_var, axis_name=axis_name
+    )
+    log_p = distributions.gaussian_log_prob(z, jnp.zeros_like(z), jnp.ones_like(z))
+    terms = {
+        "capacity_kl": losses.capacity_kl(
+            losses.gaussian_kl(mean, log_var),
+            gamma=3.0,
+            capacity=0.5,
+            axis_name=axis_name,
+        ),
+        "gaussian_total_correlation": losses.gaussian_total_correlation(
+            z, axis_name=axis_name
+        ),
+        "density_ratio_tc": losses.density_ratio_tc(critic, axis_name=axis_name),
+        "discriminator_loss": losses.discriminator_loss(
+            critic, critic2, axis_name=axis_name
+        ),
+        "blockwise": losses.total_correlation(
+            z, mean, log_var, estimator="mss", block_size=3, groups=groups, **common
+        ),
+        "mmd_sae_code": losses.mmd(
+            other, z, mmd_compat="sae_code", axis_name=axis_name
+        ),
+    }
+    for estimator in ("mws", "mss", "stratified", "naive"):
+        terms[f"total_correlation_{estimator}"] = losses.total_correlation(
+            z, mean, log_var, estimator=estimator, **common
+        )
+    densities = losses.log_q_marginals(
+        z, mean, log_var, estimator="stratified", groups=groups, **common
+    )
+    terms["log_q_marginals"] = sum(average(jnp.sin(v)) for v in densities.values())
+    densities = losses.aggregate_log_densities(
+        pairwise, estimator="mss", groups=groups, **common
+    )
+    terms["aggregate_log_densities"] = sum(
+        average(jnp.sin(v)) for v in densities.values()
+    )
+    parts = losses.kl_decomposition(z, mean, log_var, estimator="stratified", **common)
+    terms.update({f"kl_decomposition_{k}": v for k, v in parts.items()})
+    parts = losses.hfvae_terms(
+        pairwise, log_p, groups=groups, log_p_joint=log_p.sum(axis=1) + 0.3, **common
+    )
+    terms.update({f"hfvae_terms_{k}": v for k, v in parts.items()})
+    parts = losses.adversarial_prior_losses(critic, critic2, axis_name=axis_name)
+    terms.update({f"adversarial_prior_losses_{k}": v for k, v in parts.items()})
+    for kind in ("i", "ii"):
+        terms[f"dip_penalty_{kind}"] = losses.dip_penalty(
+            mean, log_var, kind=kind, lambda_od=2.0, lambda_d=3.0, axis_name=axis_name
+        )
+    for kernel in ("imq", "rbf"):
+        terms[f"mmd_{kernel}"] = losses.mmd(
+            other, z, kernel=kernel, axis_name=axis_name
+        )
+    for kind, extra in {
+        "xent": {"factor_sizes": (4, 5)},
+        "l2": {"scale": 1.5},
+        "cov": {},
+        "embed": {"embeddings": (jnp.arange(4.0), jnp.arange(5.0)), "sigma": 0.7},
+    }.items():
+        terms[f"supervised_alignment_{kind}"] = losses.supervised_alignment(
+            mean, factors, kind=kind, axis_name=axis_name, **extra
+        )
+    return terms

@@ -1,0 +1,107 @@
+"""Value and gradient on eight devices equal those of one, for everything coupled."""
+
+from functools import partial
+
+import jax
+import jax.flatten_util
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType
+from jax.sharding import PartitionSpec as P
+
+from disentangle_jax import sampling
+from tests.losses import cases
+
+BATCH, FEATURES, DIMS, PIXELS = 32, 3, 4, 6
+
+
+def everything(weights, inputs, noise, factors, axis_name=None):
+    """All terms and objectives of a linear encoder and decoder."""
+    mean, log_var = jnp.split(jnp.tanh(inputs @ weights["encoder"]) * 2, 2, axis=1)
+    z = mean + jnp.exp(0.5 * log_var) * noise
+    logits = z @ weights["decoder"]
+    x = jax.nn.sigmoid(jnp.tile(inputs, (1, PIXELS // FEATURES)))
+    batch = (x, logits, z, mean, log_var)
+    other = sampling.permute_dims(jax.random.key(3), z, axis_name=axis_name)
+    values = cases.batch_terms(batch, other, factors, axis_name)
+    results = cases.objectives(batch, cases.NUMBERS, jax.random.key(4), axis_name)
+    for name, (loss, parts) in results.items():
+        values[name] = jnp.stack([loss, *parts.values()])
+    return values
+
+
+def value_and_jacobian(weights, *data, axis_name=None):
+    """All values, and their gradients with respect to the weights."""
+    value, pull = jax.vjp(lambda w: everything(w, *data, axis_name=axis_name), weights)
+    flat, unflatten = jax.flatten_util.ravel_pytree(value)
+    (rows,) = jax.vmap(lambda seed: pull(unflatten(seed)))(jnp.eye(flat.size))
+    return value, rows
+
+
+def on_a_device(weights, *data):
+    """What a user writes inside a mapped function."""
+    value, jacobian = value_and_jacobian(weights, *data, axis_name="i")
+    return value, jax.lax.pmean(jacobian, "i")
+
+
+def make_inputs():
+    rng = np.random.default_rng(0)
+    weights = {
+        "encoder": rng.normal(size=(FEATURES, 2 * DIMS)).astype(np.float32),
+        "decoder": rng.normal(size=(DIMS, PIXELS)).astype(np.float32),
+    }
+    data = (
+        rng.normal(size=(BATCH, FEATURES)).astype(np.float32),
+        rng.normal(size=(BATCH, DIMS)).astype(np.float32),
+        rng.integers(0, (4, 5), size=(BATCH, 2)).astype(np.int32),
+    )
+    return weights, data
+
+
+def ways():
+    """Value and gradient of everything on one device and by each way on eight."""
+    weights, data = make_inputs()
+    mesh = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))
+    # Most of the time goes into compiling: leave out what only makes code fast.
+    jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+    out = {"single": jit(value_and_jacobian)(weights, *data)}
+    pmapped = jax.pmap(on_a_device, axis_name="i", in_axes=(None, 0, 0, 0))
+    local = [a.reshape(8, BATCH // 8, *a.shape[1:]) for a in data]
+    # Each device holds the same; the last would show a device that disagrees.
+    out["pmap"] = jax.tree.map(lambda a: a[-1], pmapped(weights, *local))
+    specs = (P(), P("i"), P("i"), P("i"))
+    for check in (True, False):
+        mapped = jax.shard_map(
+            on_a_device, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=check
+        )
+        out[f"shard_map(check_vma={check})"] = jit(mapped)(weights, *data)
+    sharded = [jax.device_put(a, jax.NamedSharding(mesh, P("i"))) for a in data]
+    replicated = jax.device_put(weights, jax.NamedSharding(mesh, P()))
+    out["jit"] = jit(value_and_jacobian)(replicated, *sharded)
+    return jax.tree.map(np.asarray, out)
+
+
+def test_every_way_equals_one_device():
+    # One test, since each program is compiled for all functions at once.
+    results = ways()
+    want_values, want_rows = results.pop("single")
+    sizes = [np.size(v) for v in jax.tree.leaves(want_values)]
+    names = np.repeat(sorted(want_values), sizes)
+    assert set(names) >= set(cases.NUMBERS)
+    wrong = {}
+    for way, (values, rows) in results.items():
+        flat = np.concatenate([np.ravel(v) for v in jax.tree.leaves(values)])
+        want = np.concatenate([np.ravel(v) for v in jax.tree.leaves(want_values)])
+        for number, name in enumerate(names):
+            error = abs(flat[number] - want[number]) / (1e-1 + abs(want[number]))
+            for layer in rows:
+                scale = np.abs(want_rows[layer][number]).max() + 1e-2
+                gap = np.abs(rows[layer][number] - want_rows[layer][number]).max()
+                error = max(error, gap / scale)
+            if error > 1e-5:
+                wrong[way, str(name)] = error
+    assert not wrong, wrong
+    # A gradient that is zero everywhere would agree as well.
+    for name in set(names):
+        slopes = [np.abs(r[names == name]).max() for r in want_rows.values()]
+        assert max(slopes) > 1e-4, name
