@@ -20,8 +20,13 @@ docstring states.
 """
 
 from disentangle_jax.metrics._dci import dci
+from disentangle_jax.metrics._downstream import downstream
 from disentangle_jax.metrics._evaluate import Evaluation, evaluate, table
 from disentangle_jax.metrics._explicitness import explicitness
+from disentangle_jax.metrics._factor_importance import factor_importance
+from disentangle_jax.metrics._fairness import fairness
+from disentangle_jax.metrics._flatness import flatness
+from disentangle_jax.metrics._info_mec import info_mec
 from disentangle_jax.metrics._inputs import Score
 from disentangle_jax.metrics._interventional import (
     beta_vae_score,
@@ -29,10 +34,15 @@ from disentangle_jax.metrics._interventional import (
     z_max_var,
 )
 from disentangle_jax.metrics._irs import irs
+from disentangle_jax.metrics._mcc import mcc
+from disentangle_jax.metrics._med import med
 from disentangle_jax.metrics._mig import dcimig, jemmig, mig, mig_sup, modularity
 from disentangle_jax.metrics._reconstruction import reconstruction
 from disentangle_jax.metrics._registry import Entry, info, names
+from disentangle_jax.metrics._relations import cluster_accuracy, relation_accuracy
+from disentangle_jax.metrics._rmig import rmig
 from disentangle_jax.metrics._sap import sap
+from disentangle_jax.metrics._udr import udr
 from disentangle_jax.metrics._unsupervised import unsupervised
 
 __all__ = [
@@ -40,21 +50,32 @@ __all__ = [
     "Evaluation",
     "Score",
     "beta_vae_score",
+    "cluster_accuracy",
     "dci",
     "dcimig",
+    "downstream",
     "evaluate",
     "explicitness",
+    "factor_importance",
     "factor_vae_score",
+    "fairness",
+    "flatness",
     "info",
+    "info_mec",
     "irs",
     "jemmig",
+    "mcc",
+    "med",
     "mig",
     "mig_sup",
     "modularity",
     "names",
     "reconstruction",
+    "relation_accuracy",
+    "rmig",
     "sap",
     "table",
+    "udr",
     "unsupervised",
     "z_max_var",
 ]

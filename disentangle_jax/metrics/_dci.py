@@ -13,9 +13,10 @@ from disentangle_jax.metrics.estimators import (
 )
 from disentangle_jax.types import unknown_name
 
-# What an importance model returns: importances [D, K] of the single dimensions, and
-# its informativeness on train and test rows (NaN where there are none).
-Fit = tuple[np.ndarray, float, float]
+# What an importance model returns: importances [D, K] of the single dimensions, and how
+# right it is on train and on test rows (None where there are none): ``[N, K]`` booleans
+# of a classifier, ``[1, K]`` informativeness of a regression.
+Fit = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
 
 def _one_minus_entropy(weights: np.ndarray, axis: int, floor: float) -> np.ndarray:
@@ -58,14 +59,13 @@ def _classifier_fit(arrays: Arrays, make: Callable, jobs: int) -> Fit:
     """Fits one scikit-learn classifier with importances for each factor."""
     from joblib import Parallel, delayed
 
-    def fit(k: int) -> tuple[np.ndarray, float, float]:
+    def fit(k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         model = make()
         model.fit(arrays.codes, arrays.labels[:, k])
-        train = np.mean(model.predict(arrays.codes) == arrays.labels[:, k])
-        test = np.nan
+        train = model.predict(arrays.codes) == arrays.labels[:, k]
+        test = None
         if arrays.codes_test is not None:
-            guess = model.predict(arrays.codes_test)
-            test = np.mean(guess == arrays.labels_test[:, k])
+            test = model.predict(arrays.codes_test) == arrays.labels_test[:, k]
         return np.abs(model.feature_importances_), train, test
 
     # Threads: the tree builder releases the lock. Large factors first.
@@ -73,7 +73,10 @@ def _classifier_fit(arrays: Arrays, make: Callable, jobs: int) -> Fit:
     done = Parallel(n_jobs=jobs, prefer="threads")(delayed(fit)(k) for k in order)
     done = [done[i] for i in np.argsort(order)]
     importance = np.stack([d[0] for d in done], axis=1)
-    return importance, np.mean([d[1] for d in done]), np.mean([d[2] for d in done])
+    train = np.stack([d[1] for d in done], axis=1)
+    if arrays.codes_test is None:
+        return importance, train, None
+    return importance, train, np.stack([d[2] for d in done], axis=1)
 
 
 def _gbt_exact(arrays: Arrays, seed: int) -> Fit:
@@ -92,19 +95,19 @@ def _forest(arrays: Arrays, seed: int) -> Fit:
     )
 
 
-def accuracy(logits: np.ndarray, labels: np.ndarray, sizes: Sequence[int]) -> float:
-    """Mean over factors of the accuracy of logits ``[N, sum(sizes)]``."""
+def correct(logits: np.ndarray, labels: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """``[N, K]``: which labels the logits ``[N, sum(sizes)]`` get right."""
     stops = np.cumsum(sizes)
     guesses = [logits[:, b - s : b].argmax(axis=1) for s, b in zip(sizes, stops)]
-    return float(np.mean(np.stack(guesses, axis=1) == labels))
+    return np.stack(guesses, axis=1) == labels
 
 
 def _gbt(arrays: Arrays, seed: int) -> Fit:
     fit = boosted_trees(arrays.codes, arrays.labels, arrays.sizes, arrays.codes_test)
-    train = accuracy(fit.logits, arrays.labels, arrays.sizes)
+    train = correct(fit.logits, arrays.labels, arrays.sizes)
     if arrays.codes_test is None:
-        return fit.importance, train, np.nan
-    test = accuracy(fit.logits_test, arrays.labels_test, arrays.sizes)
+        return fit.importance, train, None
+    test = correct(fit.logits_test, arrays.labels_test, arrays.sizes)
     return fit.importance, train, test
 
 
@@ -116,12 +119,12 @@ def _logistic(arrays: Arrays, seed: int) -> Fit:
     coefficients = logistic_regression(x, arrays.labels, arrays.sizes)
     importance = [np.abs(w[:, :-1]).mean(axis=0) for w in coefficients]
     train = np.concatenate([logits(w, x) for w in coefficients], axis=1)
-    train = accuracy(train, arrays.labels, arrays.sizes)
+    train = correct(train, arrays.labels, arrays.sizes)
     if arrays.codes_test is None:
-        return np.stack(importance, axis=1), train, np.nan
+        return np.stack(importance, axis=1), train, None
     x_test = (arrays.codes_test - mean) / std
     test = np.concatenate([logits(w, x_test) for w in coefficients], axis=1)
-    test = accuracy(test, arrays.labels_test, arrays.sizes)
+    test = correct(test, arrays.labels_test, arrays.sizes)
     return np.stack(importance, axis=1), train, test
 
 
@@ -154,11 +157,11 @@ def _lasso(arrays: Arrays, seed: int) -> Fit:
     pick = np.arange(y.shape[1])
     w, b = w[0, best, pick], b[0, best, pick]
 
-    def informativeness(x: np.ndarray, y: np.ndarray) -> float:
-        error = np.mean((x @ w.T + b - y) ** 2, axis=0)
-        return float(np.mean(np.maximum(0.0, 1.0 - 12.0 * error)))
+    def informativeness(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        error = np.mean((x @ w.T + b - y) ** 2, axis=0, keepdims=True)
+        return np.maximum(0.0, 1.0 - 12.0 * error)
 
-    test = np.nan
+    test = None
     if arrays.codes_test is not None:
         test = informativeness(
             _unit(arrays.codes_test, arrays.codes),
@@ -247,14 +250,16 @@ def dci(
         )
     else:
         disentangled, complete = disentanglement_completeness(importance)
+    scored = train if test is None else test
     values = {
         "disentanglement": disentangled,
         "completeness": complete,
-        "informativeness": train if arrays.codes_test is None else test,
-        "informativeness_train": train,
+        "informativeness": np.mean(scored),
+        "informativeness_train": np.mean(train),
     }
+    more = {"correct": scored} if scored.dtype == bool else {}
     return Score(
         values,
         arrays.settings(estimator=estimator, seed=seed),
-        matrices={"importance": importance},
+        matrices={"importance": importance, **more},
     )

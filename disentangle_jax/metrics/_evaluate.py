@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from disentangle_jax.metrics._inputs import ArrayLike, Score, check_arrays
+from disentangle_jax.metrics._intervals import add_intervals
 from disentangle_jax.metrics._registry import REGISTRY, names
 from disentangle_jax.types import unknown_name
 
@@ -33,6 +34,8 @@ def evaluate(
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
     groups: Sequence[int] | None = None,
+    intervals: bool = False,
+    resamples: int = 200,
     seed: int = 0,
 ) -> Evaluation:
     """Scores codes against factors: anyone's arrays, no model and no dataset needed.
@@ -40,12 +43,17 @@ def evaluate(
     Args:
       codes: ``[N, D]`` NumPy, JAX or torch array.
       factors: ``[N, K]`` factor values.
-      scores: names of the registry, or "all" for every score that needs no more than
-        codes and factors.
+      scores: names of the registry (a sequence, or one string with commas), or "all"
+        for every score that needs no more than codes and factors, but for those of cost
+        "slow" (the downstream tasks and fairness), which are computed when named.
       codes_test: ``[M, D]`` held-out codes, for the scores that measure an accuracy.
       factors_test: ``[M, K]`` factors of the held-out codes.
       groups: sizes of multi-dimensional latent variables; scores without a definition
         for them are computed over single dimensions, as their settings show.
+      intervals: also compute bootstrap 95 % intervals, where a score has them: the
+        scores of tables and covariances by resampling the training rows, accuracies by
+        resampling the scored rows under the fitted classifier.
+      resamples: number of resamples.
       seed: seeds every random choice.
 
     Returns:
@@ -53,13 +61,13 @@ def evaluate(
       be computed on these arrays does not fail the rest: it is NaN, with its reason in
       ``errors``.
     """
-    check_arrays(
+    arrays = check_arrays(
         "evaluate", codes, factors, codes_test=codes_test, factors_test=factors_test,
         groups=groups,
     )  # fmt: skip
-    known = names(needs=("factors", "codes"))
+    known = names(needs=("factors", "codes", "full grid"))
     if scores == "all":
-        scores = known
+        scores = names(needs=("factors", "codes"), cost=("fast", "medium"))
     elif isinstance(scores, str):
         scores = tuple(s.strip() for s in scores.split(","))
     for name in scores:
@@ -77,6 +85,8 @@ def evaluate(
         except ValueError as error:
             results[name] = Score(dict.fromkeys(entry.keys, math.nan), {})
             errors[name] = str(error)
+    if intervals:
+        add_intervals(results, arrays, resamples=resamples, seed=seed)
     return Evaluation(results, errors)
 
 
@@ -106,5 +116,5 @@ def table(evaluation: Evaluation) -> str:
         cells = [row[0].ljust(widths[0]), row[1].rjust(widths[1])]
         cells += [row[i].ljust(widths[i]) for i in (2, 3) if widths[i]]
         lines.append("  ".join([*cells, row[4]]).rstrip())
-    lines += [f"{name}: not computed: {why}" for name, why in evaluation.errors.items()]
+    lines += [f"not computed: {why}" for why in evaluation.errors.values()]
     return "\n".join(lines)

@@ -234,6 +234,7 @@ def beta_vae_score(
     return Score(
         {name: score, "train_accuracy": train, "chance_corrected": _rescale(score, k)},
         settings,
+        matrices={"correct": right[num_train:]},
     )
 
 
@@ -241,14 +242,14 @@ def _rescale(accuracy: float, k: int) -> float:
     return 1.0 if k == 1 else (accuracy - 1.0 / k) / (1.0 - 1.0 / k)
 
 
-def _vote_accuracy(
+def _majority(
     winner: np.ndarray, held: np.ndarray, latents: int, k: int, num_train: int
-) -> tuple[float, float, np.ndarray]:
-    """Train and evaluation accuracy of the majority vote, and its table ``[D, K]``."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which votes the majority of the training votes gets right, and their table."""
     table = np.zeros((latents, k), np.int64)
     np.add.at(table, (winner[:num_train], held[:num_train]), 1)
     right = table.argmax(axis=1)[winner] == held
-    return right[:num_train].mean(), right[num_train:].mean(), table
+    return right, table
 
 
 def factor_vae_score(
@@ -323,7 +324,8 @@ def factor_vae_score(
             local = live[place[part]].var(axis=1, ddof=1) / scale
             winner[part] = active[local.argmin(axis=1)]
     k = len(source.sizes)
-    train, score, table = _vote_accuracy(winner, held, codes.shape[1], k, num_train)
+    right, table = _majority(winner, held, codes.shape[1], k, num_train)
+    train, score = right[:num_train].mean(), right[num_train:].mean()
     settings = source.settings | {
         "batch_size": batch_size, "num_train": num_train, "num_eval": num_eval,
         "num_variance_estimate": num_variance_estimate, "threshold": threshold,
@@ -337,7 +339,7 @@ def factor_vae_score(
             "active_latents": len(active),
         },
         settings,
-        matrices={"votes": table},
+        matrices={"votes": table, "correct": right[num_train:]},
     )
 
 
@@ -431,7 +433,8 @@ def z_max_var(
             local = codes[:, active][place[part]].var(axis=1, ddof=1)
             winner[part] = active[(local / variance[active]).argmax(axis=1)]
     k = len(source.sizes)
-    _, score, table = _vote_accuracy(winner, varied, codes.shape[1], k, num_train)
+    right, table = _majority(winner, varied, codes.shape[1], k, num_train)
+    score = right[num_train:].mean()
     settings = source.settings | {
         "batch_size": batch_size, "num_train": num_train, "num_eval": num_eval,
         "threshold": threshold, "bins": bins, "encodes": len(codes), "seed": seed,
@@ -439,5 +442,5 @@ def z_max_var(
     return Score(
         {name: _rescale(score, k), "accuracy": score},
         settings,
-        matrices={"votes": table},
+        matrices={"votes": table, "correct": right[num_train:]},
     )

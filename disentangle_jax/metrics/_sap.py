@@ -26,19 +26,19 @@ def blocks_of(codes: np.ndarray, groups: tuple[int, ...]) -> np.ndarray:
     return out
 
 
-def _svm_accuracies(arrays: Arrays, strength: float) -> np.ndarray:
-    """``[G, K]`` test accuracies of a linear SVM on each latent variable alone."""
+def _svm_correct(arrays: Arrays, strength: float) -> np.ndarray:
+    """``[M, G, K]`` test rows that a linear SVM on one latent variable gets right."""
     need_test("sap", arrays)
     train = blocks_of(arrays.codes, arrays.groups)
     test = blocks_of(arrays.codes_test, arrays.groups)
     w = linear_svm(train, arrays.labels, arrays.sizes, strength=strength)
-    out = np.empty((len(arrays.groups), len(arrays.sizes)))
+    out = np.empty((len(arrays.codes_test), len(w), len(arrays.sizes)), bool)
     stops = np.cumsum(arrays.sizes)
-    for g in range(len(out)):
+    for g in range(len(w)):
         decision = test[g] @ w[g, :, :-1].T + w[g, :, -1]
         for k, (size, stop) in enumerate(zip(arrays.sizes, stops)):
             guess = decision[:, stop - size : stop].argmax(axis=1)
-            out[g, k] = np.mean(guess == arrays.labels_test[:, k])
+            out[:, g, k] = guess == arrays.labels_test[:, k]
     return out
 
 
@@ -105,14 +105,17 @@ def sap(
         groups=groups,
     )  # fmt: skip
     if estimator == "svm":
-        matrix = _svm_accuracies(arrays, strength)
+        correct = _svm_correct(arrays, strength)
+        matrix, more = correct.mean(axis=0), {"correct": correct}
         settings = arrays.settings(estimator=estimator, strength=strength)
     elif estimator == "r2":
-        matrix = _r_squared(arrays)
+        matrix, more = _r_squared(arrays), {}
         settings = arrays.settings(estimator=estimator)
     else:
         raise unknown_name("sap", "estimator", estimator, ("svm", "r2"))
     first, second = top_two(matrix, 0)
     return Score(
-        {"sap": np.mean(first - second)}, settings, matrices={"predictability": matrix}
+        {"sap": np.mean(first - second)},
+        settings,
+        matrices={"predictability": matrix, **more},
     )
