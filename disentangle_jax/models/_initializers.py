@@ -66,6 +66,7 @@ _INITIALIZERS = {
     "normal_0.02": Initializer(
         kernel=lambda fan_in, fan_out: _normal(0.02), bias=_zeros
     ),
+    "zeros": Initializer(kernel=lambda fan_in, fan_out: _zeros(fan_in), bias=_zeros),
 }
 
 
@@ -73,7 +74,8 @@ def initializer(name: str) -> Initializer:
     """Returns the initialiser called `name`.
 
     ``"torch"`` U(±1/√fan_in) for weights and biases; ``"glorot"`` uniform with zero
-    biases; ``"xavier_normal"`` with zero biases; ``"normal_0.02"`` with zero biases.
+    biases; ``"xavier_normal"`` with zero biases; ``"normal_0.02"`` with zero biases;
+    ``"zeros"``.
     """
     if name not in _INITIALIZERS:
         raise types.unknown_name(

@@ -197,6 +197,17 @@ class GroupNorm(nn.Module):
         return y.astype(self.dtype)
 
 
+def batch_norm(train: bool, dtype: jnp.dtype, name: str) -> nn.BatchNorm:
+    """PyTorch's batch norm: epsilon 1e-5, running averages that move by a tenth."""
+    return nn.BatchNorm(
+        use_running_average=not train,
+        momentum=0.9,
+        epsilon=1e-5,
+        dtype=dtype,
+        name=name,
+    )
+
+
 def max_pool(x: jax.Array) -> jax.Array:
     """2×2 max-pooling, ``[B, H, W, C] -> [B, H/2, W/2, C]``."""
     return nn.max_pool(x, (2, 2), (2, 2))

@@ -11,7 +11,16 @@ import jax
 import jax.numpy as jnp
 
 from disentangle_jax import types
-from disentangle_jax.models import _backbone, _study
+from disentangle_jax.models import (
+    _absae,
+    _backbone,
+    _hfvae,
+    _initializers,
+    _ladder,
+    _layers,
+    _study,
+    _topics,
+)
 
 
 def _autoencoder(name: str, scheme: str, variables: int, stochastic: bool) -> Callable:
@@ -43,7 +52,16 @@ _BUILDERS: dict[str, Callable[..., nn.Module]] = {
     },
     "conv64": _study.conv64,
     "fc1200": _study.fc1200,
+    "hfvae-mlp": _hfvae.hfvae_mlp,
+    "prodlda": _topics.prodlda,
+    "nvdm": _topics.nvdm,
+    "absae": _absae.absae,
+    "vlae-original": _ladder.vlae_original,
 }
+
+
+# Networks of documents, whose shape is the size of the vocabulary.
+_TEXT = ("prodlda", "nvdm")
 
 
 def names() -> tuple[str, ...]:
@@ -65,7 +83,7 @@ def create(name: str, image_shape: Sequence[int], **overrides: Any) -> nn.Module
 
     Args:
       name: one of `names`.
-      image_shape: ``(H, W, C)``.
+      image_shape: ``(H, W, C)``, or ``(V,)`` for the networks of documents.
       **overrides: what to change of the published network, e.g. ``latent_dim``,
         ``channels``, ``nonlinearity``, ``initializer``, ``dtype`` (of the arithmetic;
         parameters stay float32), ``remat``.
@@ -73,6 +91,13 @@ def create(name: str, image_shape: Sequence[int], **overrides: Any) -> nn.Module
     if name not in _BUILDERS:
         raise types.unknown_name("models.create", "name", name, names())
     image_shape = tuple(image_shape)
+    expected = 1 if name in _TEXT else 3
+    if len(image_shape) != expected:
+        raise ValueError(
+            f"models.create: `image_shape` must be "
+            f"{'(V,), the vocabulary size,' if name in _TEXT else '(H, W, C)'} for "
+            f"{name!r}, got {image_shape}."
+        )
     if not all(isinstance(n, int) and n > 0 for n in image_shape):
         raise ValueError(
             "models.create: `image_shape` must be positive integers, "
@@ -90,6 +115,10 @@ def create(name: str, image_shape: Sequence[int], **overrides: Any) -> nn.Module
             raise types.unknown_name(
                 f"models.create({name!r})", "overrides", override, free
             )
+    if "nonlinearity" in overrides:
+        _layers.nonlinearity(overrides["nonlinearity"])
+    if overrides.get("initializer") is not None:
+        _initializers.initializer(overrides["initializer"])
     return builder(image_shape, **overrides)
 
 

@@ -1,0 +1,304 @@
+"""Every network: shapes, state, groups, errors, and how its parameters start."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from disentangle_jax import models
+
+# A small instance of each network: (image shape, overrides, D of the decoder's input).
+SMALL = {
+    "ae": ((32, 32, 3), {"channels": 8}),
+    "wae": ((32, 32, 3), {"channels": 8}),
+    "vae": ((32, 32, 3), {"channels": 8}),
+    **{f"sae-{n}": ((32, 32, 3), {"channels": 8}) for n in (2, 3, 4, 6, 12)},
+    "sae-16": ((64, 64, 3), {"channels": 8}),
+    "adaae-12": ((32, 32, 3), {"channels": 8}),
+    "adaae-16": ((64, 64, 3), {"channels": 8}),
+    **{f"vlae-{n}": ((32, 32, 3), {"channels": 32}) for n in (2, 3, 4, 6, 12)},
+    "vlae-16": ((64, 64, 3), {"channels": 32}),
+    "conv64": ((32, 32, 3), {"channel_scale": 0.25}),
+    "fc1200": ((16, 16, 1), {"width": 20}),
+    "hfvae-mlp": ((28, 28, 1), {"widths": (20,), "head_width": 10}),
+    "prodlda": ((30,), {}),
+    "nvdm": ((30,), {"width": 20}),
+    "absae": ((45, 45, 1), {"channels": 8}),
+    "vlae-original": ((28, 28, 1), {"channels": (4, 8), "width": 16}),
+}
+STATEFUL = ("prodlda", "absae", "vlae-original")
+
+
+def test_every_name_is_covered():
+    assert set(SMALL) == set(models.names())
+
+
+def build(name, getkey, **overrides):
+    shape, small = SMALL[name]
+    module = models.create(name, shape, **(small | overrides))
+    x = jax.random.uniform(getkey(), (2, *shape))
+    return module, jax.jit(module.init)(getkey(), x), x
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_contract(name, getkey):
+    module, variables, x = build(name, getkey)
+
+    @jax.jit
+    def outputs(variables, x):
+        posterior = module.apply(variables, x, method="encode")
+        z = posterior.mean
+        if posterior.logits is not None:
+            z = jnp.concatenate([z, jax.nn.softmax(posterior.logits)], axis=-1)
+        return posterior, module.apply(variables, z, method="decode")
+
+    posterior, logits = outputs(variables, x)
+    stochastic = posterior.log_var is not None
+    assert stochastic == (
+        name in ("vae", "conv64", "fc1200", "hfvae-mlp", "prodlda", "nvdm")
+        or name.startswith("vlae")
+    )
+    assert posterior.mean.dtype == jnp.float32
+    if stochastic:
+        assert posterior.log_var.shape == posterior.mean.shape
+    elements = sum(module.latent_groups)
+    if posterior.logits is None:
+        assert posterior.mean.shape == (2, elements)
+    else:
+        assert posterior.mean.shape == (2, elements - 1)  # one Concrete variable
+    assert logits.shape == x.shape and logits.dtype == jnp.float32
+    called = jax.jit(module.apply)(variables, x[:1])
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((posterior, logits)))
+    assert ("batch_stats" in variables) == (name in STATEFUL)
+    assert isinstance(variables["params"], dict)
+    # In evaluation a row does not depend on the others.
+    np.testing.assert_allclose(called, logits[:1], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_training_state_is_functional(name, getkey):
+    module, variables, x = build(name, getkey)
+    before = jax.tree.map(jnp.copy, variables)
+    apply = lambda key: module.apply(  # noqa: E731
+        variables, x, train=True, mutable=["batch_stats"], rngs={"dropout": key}
+    )
+    key = getkey()
+    logits, updated = apply(key)
+    again, _ = apply(key)
+    np.testing.assert_array_equal(logits, again)
+    jax.tree.map(np.testing.assert_array_equal, variables, before)
+    moved = jax.tree.map(
+        lambda a, b: bool((a != b).any()), updated["batch_stats"], before["batch_stats"]
+    )
+    assert all(jax.tree.leaves(moved))
+    assert (logits != module.apply(variables, x)).any()
+
+
+def test_groups():
+    groups = {
+        name: models.create(name, (64, 64, 3)).latent_groups
+        for name in ("sae-2", "sae-3", "sae-4", "sae-6", "sae-12", "vlae-4", "vae")
+    }
+    assert groups == {
+        "sae-2": (6, 6),
+        "sae-3": (4, 4, 4),
+        "sae-4": (3, 3, 3, 3),
+        "sae-6": (2,) * 6,
+        "sae-12": (1,) * 12,
+        "vlae-4": (3, 3, 3, 3),
+        "vae": (1,) * 12,
+    }
+    for name in ("sae-16", "vlae-16"):
+        assert models.create(name, (128, 128, 3)).latent_groups == (2,) * 16
+    hfvae = models.create(
+        "hfvae-mlp", (28, 28, 1), latent_dim=6, groups=(4, 2), discrete=(3, 5)
+    )
+    assert hfvae.latent_groups == (4, 2, 1, 1)
+
+
+def test_hfvae_means_depend_on_the_discrete_draw(getkey):
+    module, variables, x = build("hfvae-mlp", getkey, discrete=(3, 4))
+    posterior = module.apply(variables, x, method="encode")
+    assert posterior.logits.shape == (2, 7)
+    probabilities = module.apply(variables, posterior.logits, method="probabilities")
+    np.testing.assert_allclose(probabilities[:, :3].sum(-1), 1, rtol=1e-6)
+    np.testing.assert_allclose(probabilities[:, 3:].sum(-1), 1, rtol=1e-6)
+    given = module.apply(variables, x, discrete=probabilities, method="encode")
+    np.testing.assert_allclose(given.mean, posterior.mean, atol=1e-6)
+    other = module.apply(variables, x, discrete=1 - probabilities, method="encode")
+    assert (other.mean != posterior.mean).all()
+    np.testing.assert_array_equal(other.logits, posterior.logits)
+
+
+@pytest.mark.parametrize(
+    "critic, size",
+    [
+        (models.FactorCritic(), 10),
+        (models.PriorDiscriminator(), 8),
+        (models.RelationNetwork(8), 13),
+    ],
+    ids=["factor", "prior", "relation"],
+)
+def test_critics(critic, size, getkey):
+    z = jax.random.normal(getkey(), (3, size))
+    variables = jax.eval_shape(critic.init, getkey(), z)
+    count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(variables))
+    expected = {
+        # Two logits, of which the log-odds are the difference.
+        "FactorCritic": (10 * 1000 + 1000) + 5 * (1000 * 1000 + 1000) + 2002,
+        "PriorDiscriminator": (8 * 1024 + 1024) + 3 * (1024 * 1024 + 1024) + 1025,
+        "RelationNetwork": (13 * 1024 + 1024) + 3 * (1024**2 + 1024) + 1024 * 8 + 8,
+    }
+    assert count == expected[type(critic).__name__]
+    narrow = critic.clone(width=16)
+    out = narrow.apply(narrow.init(getkey(), z), z)
+    assert out.shape == ((3, 8) if isinstance(critic, models.RelationNetwork) else (3,))
+
+
+# --- initial parameters ---------------------------------------------------------------
+
+
+def first_conv(name, getkey, **overrides):
+    _, variables, _ = build(name, getkey, **overrides)
+    layer = variables["params"]["encoder"]
+    return layer["block_2"]["conv"] if "block_2" in layer else layer["conv_2"]
+
+
+def test_torch_initializer(getkey):
+    # Uniform within ±1/sqrt(fan_in) for weights and biases: fan_in = 9 · 8.
+    conv = first_conv("ae", getkey)
+    bound = 1 / math.sqrt(72)
+    for leaf in conv.values():
+        assert np.abs(leaf).max() <= bound
+    assert np.abs(conv["kernel"]).max() > 0.95 * bound
+    np.testing.assert_allclose(conv["kernel"].std(), bound / math.sqrt(3), rtol=0.1)
+    assert np.abs(conv["bias"]).max() > 0.3 * bound
+
+
+def test_glorot_initializer(getkey):
+    conv = first_conv("conv64", getkey)  # 4×4, 8 to 8 channels
+    bound = math.sqrt(6 / (16 * 8 + 16 * 8))
+    assert 0.95 * bound < np.abs(conv["kernel"]).max() <= bound
+    assert not conv["bias"].any()
+
+
+def test_michlo_starts_xavier_normal(getkey):
+    conv = first_conv("conv64", getkey, kernel_variant="michlo")
+    std = math.sqrt(2 / (16 * 8 + 16 * 8))
+    np.testing.assert_allclose(conv["kernel"].std(), std, rtol=0.1)
+    assert np.abs(conv["kernel"]).max() > 2.5 * std  # not uniform
+    assert not conv["bias"].any()
+
+
+def test_constant_starts_normal(getkey):
+    _, variables, _ = build("sae-12", getkey, channels=64)
+    constant = variables["params"]["decoder"]["constant"]
+    assert constant.shape == (1, 1, 64)
+    np.testing.assert_allclose(constant.std(), 1, rtol=0.3)
+
+
+def test_nvdm_log_std_starts_at_zero(getkey):
+    module, variables, x = build("nvdm", getkey)
+    posterior = module.apply(variables, x, method="encode")
+    assert not posterior.log_var.any() and posterior.mean.any()
+
+
+# --- options --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sae-2", "conv64"])
+def test_remat_changes_nothing(name, getkey):
+    module, variables, x = build(name, getkey)
+    again = models.create(name, SMALL[name][0], **SMALL[name][1], remat=True)
+
+    def loss(module):
+        return lambda params: jnp.square(module.apply({"params": params}, x)).sum()
+
+    plain = jax.jit(jax.grad(loss(module)))(variables["params"])
+    recomputed = jax.jit(jax.grad(loss(again)))(variables["params"])
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3),
+        plain,
+        recomputed,
+    )
+
+
+@pytest.mark.parametrize("name", ["sae-2", "conv64", "absae", "nvdm"])
+def test_bfloat16_keeps_parameters_and_results_float32(name, getkey):
+    module, variables, x = build(name, getkey, dtype=jnp.bfloat16)
+    leaves = jax.tree.leaves(variables["params"])
+    assert all(leaf.dtype == jnp.float32 for leaf in leaves)
+    logits = jax.jit(module.apply)(variables, x)
+    exact = models.create(name, SMALL[name][0], **SMALL[name][1])
+    exact = jax.jit(exact.apply)(variables, x)
+    assert logits.dtype == jnp.float32
+    assert (logits != exact).any()  # the arithmetic is indeed coarser
+    np.testing.assert_allclose(logits, exact, atol=0.1 * np.abs(exact).max())
+
+
+def test_spatial_broadcast_decoder(getkey):
+    module, variables, x = build("conv64", getkey, spatial_broadcast=True)
+    decoder = variables["params"]["decoder"]
+    assert decoder["conv_1"]["kernel"].shape == (4, 4, 12, 16)  # 10 latents + 2
+    assert module.apply(variables, x).shape == x.shape
+
+
+# --- errors ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, shape, overrides, message",
+    [
+        ("sae-13", (64, 64, 3), {}, r"`name` must be one of .*'sae-13'.*Did you mean"),
+        (
+            "conv64",
+            (60, 64, 3),
+            {},
+            r"sides that are multiples of 16",
+        ),
+        ("sae-12", (48, 48, 3), {}, r"multiple of 32 for 'sae-12'.*\(48, 48, 3\)"),
+        ("sae-16", (96, 96, 3), {}, r"multiple of 64 for 'sae-16'"),
+        ("ae", (64, 32, 3), {}, r"`image_shape` must be square"),
+        ("ae", (64, 64), {}, r"`image_shape` must be \(H, W, C\)"),
+        ("prodlda", (64, 64, 3), {}, r"`image_shape` must be \(V,\)"),
+        ("ae", (0, 0, 3), {}, r"positive integers"),
+        ("absae", (50, 50, 1), {}, r"45 or of a multiple of 16"),
+        ("vlae-original", (30, 30, 1), {}, r"multiples of 4"),
+        ("sae-12", (64, 64, 3), {"latent_dim": 10}, r"divisible by the 12 .* got 10"),
+        ("vlae-4", (64, 64, 3), {"latent_dim": 10}, r"divisible by the 4"),
+        ("vlae-original", (28, 28, 1), {"latent_dim": 4}, r"divisible by the 3 rungs"),
+        ("prodlda", (99,), {"latent_dim": 5}, r"divisible by the 2 groups"),
+        ("hfvae-mlp", (28, 28, 1), {"groups": (3, 3)}, r"`groups` must add up to"),
+        ("hfvae-mlp", (28, 28, 1), {"discrete": (1,)}, r"number of categories"),
+        ("sae-12", (64, 64, 3), {"latentdim": 12}, r"Did you mean 'latent_dim'\?"),
+        ("sae-12", (64, 64, 3), {"scheme": "ladder"}, r"`overrides` must be one of"),
+        ("ae", (64, 64, 3), {"channels": 12}, r"`channels` must be a multiple of 8"),
+        (
+            "vlae-2",
+            (64, 64, 3),
+            {"channels": 16},
+            r"`channels` must be a multiple of 32",
+        ),
+        ("sae-3", (64, 64, 3), {"blocks": 16}, r"`blocks` must be a multiple of the 3"),
+        ("vlae-2", (64, 64, 3), {"blocks": 16}, r"`blocks` must be 12"),
+        ("ae", (64, 64, 3), {"blocks": 13}, r"`blocks` must be 12 or 16"),
+        ("ae", (64, 64, 3), {"resampling": "strided"}, r"Did you mean 'stride'"),
+        ("conv64", (64, 64, 3), {"kernel_variant": "dlip"}, r"Did you mean 'dlib'"),
+        ("ae", (64, 64, 3), {"nonlinearity": "mich"}, r"Did you mean 'mish'"),
+        ("ae", (64, 64, 3), {"initializer": "troch"}, r"Did you mean 'torch'"),
+    ],
+)
+def test_errors(name, shape, overrides, message):
+    with pytest.raises(ValueError, match=message):
+        models.create(name, shape, **overrides)
+
+
+def test_other_image_sizes():
+    for side in (32, 96, 128):
+        module = models.create("sae-3", (side, side, 1))
+        x = jax.ShapeDtypeStruct((1, side, side, 1), jnp.float32)
+        variables = jax.eval_shape(module.init, jax.random.key(0), x)
+        constant = variables["params"]["decoder"]["constant"]
+        assert constant.shape == (side // 32, side // 32, 64)
