@@ -191,9 +191,9 @@ class Dataset:
         sizes = np.asarray(self.factor_sizes)
         if factors.size and (factors.min() < 0 or (factors >= sizes).any()):
             raise ValueError(
-                f"Dataset.index_of: `factors` must lie below the sizes {tuple(sizes)} "
-                f"of {', '.join(self.factor_names)}, got "
-                f"{tuple(factors.min(0))} to {tuple(factors.max(0))}."
+                "Dataset.index_of: `factors` must lie below the sizes "
+                f"{self.factor_sizes} of {', '.join(self.factor_names)}, got "
+                f"{factors.min(0).tolist()} to {factors.max(0).tolist()}."
             )
         places = np.ravel_multi_index(tuple(factors.T), self.factor_sizes)
         if self._table is None:
@@ -205,7 +205,7 @@ class Dataset:
             raise ValueError(
                 f"Dataset.index_of: `factors` must be combinations that {self.name} "
                 f"holds ({len(known)} of {int(np.prod(sizes))}), got "
-                f"{tuple(factors[missing][0])}, which it does not."
+                f"{factors[missing][0].tolist()}, which it does not."
             )
         return first[found]
 

@@ -20,7 +20,7 @@ FILES = (
 
 
 def _npz(path: pathlib.Path) -> tuple[np.ndarray, tuple, Iterator[np.ndarray]]:
-    with np.load(path) as archive:
+    with _files.open_npz(path) as archive:
         classes = archive["latents_classes"]
     shape, _, pieces = _files.read_npz_member(path, "imgs")
     return classes, shape, pieces

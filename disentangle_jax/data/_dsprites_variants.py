@@ -11,7 +11,7 @@ from disentangle_jax.data._dataset import Dataset
 SIZE = _dsprites.SIZE
 SCREAM_SIZE = 350, 274
 GREYS = np.linspace(0.0, 1.0, 5)
-# Six colours of equal lightness (65) and evenly spaced hue in the HUSL colour space.
+# Six colours of equal lightness and evenly spaced hue in the HUSL colour space.
 COLOURS = np.array(
     [
         (0.9678, 0.4413, 0.5358),

@@ -99,6 +99,12 @@ def check_shape(
         )
 
 
+def check_writable(folder: pathlib.Path) -> None:
+    """Checks that files can be made in ``folder``, which is created if need be."""
+    with contextlib.suppress(FileExistsError), new_file(folder / ".probe"):
+        raise FileExistsError
+
+
 @contextlib.contextmanager
 def new_file(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """Gives a temporary path beside ``path`` that becomes it only when complete."""
@@ -117,6 +123,13 @@ def new_file(path: pathlib.Path) -> Iterator[pathlib.Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def open_npz(path: pathlib.Path) -> Iterator[np.lib.npyio.NpzFile]:
+    """Opens an npz file without pickles, and closes it also when it is damaged."""
+    with path.open("rb") as file, np.load(file) as archive:
+        yield archive
 
 
 def read_npz_member(

@@ -85,7 +85,7 @@ def hwf(*, data_dir: str | os.PathLike | None = None, split: str = "train") -> D
     found = _files.find("hwf", data_dir, ("times", "*/times", "*symbols*.npz"))
     shape = SYMBOL_SIZE, SYMBOL_SIZE, 1
     if found.suffix == ".npz":
-        with _files.reading(found), np.load(found) as archive:
+        with _files.reading(found), _files.open_npz(found) as archive:
             images, labels = archive["images"], archive["labels"]
         _files.check_shape(found, "images", images.shape, (len(labels), *shape[:2]))
         images = images[..., None]

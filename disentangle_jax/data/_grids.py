@@ -23,7 +23,7 @@ def grid_of(
     if classes.min() < 0 or (classes >= np.asarray(published)).any():
         raise ValueError(
             f"data.load: factor values of {path} must lie below {published}, got "
-            f"{tuple(classes.min(0))} to {tuple(classes.max(0))}. It is another "
+            f"{classes.min(0).tolist()} to {classes.max(0).tolist()}. It is another "
             "version of the file: fetch the publisher's."
         )
     sizes = tuple(int(size) for size in classes.max(0) + 1)

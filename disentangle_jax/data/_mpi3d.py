@@ -24,6 +24,11 @@ FACTOR_SIZES = (6, 6, 2, 3, 3, 40, 40)
 SIZE = 64
 
 
+def files(name: str) -> tuple[str, str]:
+    """Returns the names that the publisher's file of a set may have."""
+    return CATALOGUE[name].files, f"{name}.npz"
+
+
 def read_images(path: pathlib.Path) -> np.ndarray:
     """Returns all images, without reading them if the npz is not compressed."""
     with _files.reading(path):
@@ -37,7 +42,8 @@ def read_images(path: pathlib.Path) -> np.ndarray:
         with zipfile.ZipFile(path) as archive:
             member = archive.getinfo("images.npy")
         if member.compress_type != zipfile.ZIP_STORED:
-            return np.load(path)["images"]
+            with _files.open_npz(path) as archive:
+                return archive["images"]
         with path.open("rb") as file:
             # A zip member is a 30-byte header, its name, extra bytes, then the data.
             file.seek(member.header_offset + 26)
@@ -56,7 +62,7 @@ def unpack(path: pathlib.Path, to: pathlib.Path) -> None:
 
 
 def _load(name: str, data_dir: str | os.PathLike | None, split: str) -> Dataset:
-    path = _files.find(name, data_dir, (CATALOGUE[name].files, f"{name}.npz"))
+    path = _files.find(name, data_dir, files(name))
     images = read_images(path)
     return Dataset(
         name,

@@ -31,8 +31,9 @@ def load(
 
     Args:
       name: one of :func:`names`.
-      data_dir: folder that holds the publisher's files; None for
-        ``DISENTANGLE_DATA_DIR``, else ``~/disentangle_data``. Rendered sets need none.
+      data_dir: folder that holds the publisher's files (or TensorFlow Datasets' of
+        them); None for ``DISENTANGLE_DATA_DIR``, else ``~/disentangle_data``. Rendered
+        sets need none.
       split: ``"train"``, ``"validation"``, ``"test"`` or ``"all"``.
       **options: options of the set, listed in its own docstring.
     """
@@ -44,4 +45,11 @@ def load(
     for option in options:
         if option not in known:
             raise unknown_name(f"data.load({name!r})", "options", option, sorted(known))
-    return source(data_dir=data_dir, split=split, **options)
+    try:
+        return source(data_dir=data_dir, split=split, **options)
+    except FileNotFoundError:
+        from disentangle_jax.data import _from_tfds
+
+        if options or _from_tfds.prepared_folder(name, data_dir) is None:
+            raise
+        return _from_tfds.load_prepared(name, data_dir, split)

@@ -4,7 +4,7 @@ import io
 import os
 import pathlib
 import tarfile
-import threading
+import weakref
 
 import numpy as np
 
@@ -41,7 +41,8 @@ class _TarImages:
         members.sort(key=lambda numbered: numbered[0])
         places = [(member.offset_data, member.size) for _, member in members]
         self._places = np.array(places, np.int64).reshape(-1, 2)
-        self._local = threading.local()
+        self._file = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._file)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -49,13 +50,11 @@ class _TarImages:
     def __call__(self, indices: np.ndarray) -> np.ndarray:
         from PIL import Image
 
-        if not hasattr(self._local, "file"):
-            self._local.file = self._path.open("rb")
         images = np.empty((len(indices), SIZE, SIZE, 3), np.uint8)
         for row, (offset, size) in enumerate(self._places[indices]):
-            self._local.file.seek(offset)
             with _files.reading(self._path):
-                picture = Image.open(io.BytesIO(self._local.file.read(size)))
+                content = os.pread(self._file, size, offset)
+                picture = Image.open(io.BytesIO(content))
                 pixels = np.asarray(picture.convert("RGB"))
             _files.check_shape(self._path, "an image", pixels.shape, (SIZE, SIZE, 3))
             images[row] = pixels
@@ -87,17 +86,17 @@ def rfd(
         return _files.find("rfd", data_dir, places)
 
     path = find(f"{part}_labels.npz")
-    with _files.reading(path):
-        labels = np.load(path)["labels"]
+    with _files.reading(path), _files.open_npz(path) as archive:
+        labels = archive["labels"]
     _files.check_shape(path, "labels", labels.shape, (None, len(FACTOR_NAMES)))
     path = find(f"{part}_info.npz")
-    with _files.reading(path):
-        sizes = np.load(path)["num_factor_values"]
+    with _files.reading(path), _files.open_npz(path) as archive:
+        sizes = archive["num_factor_values"]
     _files.check_shape(path, "num_factor_values", sizes.shape, (len(FACTOR_NAMES),))
     if part == "finger_real":
         path = find(f"{part}_images.npz")
-        with _files.reading(path):
-            pixels = np.load(path)["images"]
+        with _files.reading(path), _files.open_npz(path) as archive:
+            pixels = archive["images"]
         shape = (len(labels), SIZE, SIZE, 3)
         _files.check_shape(path, "images", pixels.shape, shape)
 

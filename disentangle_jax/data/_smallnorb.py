@@ -13,6 +13,7 @@ from disentangle_jax.types import unknown_name
 PARTS = {"training": "5x46789", "testing": "5x01235"}
 DTYPES = {0x1E3D4C54: np.dtype("<i4"), 0x1E3D4C55: np.dtype("u1")}
 SIZE = 64
+NAMES = ("category", "instance", "elevation", "azimuth", "lighting")
 CATEGORIES, ELEVATIONS, AZIMUTHS, LIGHTINGS = 5, 9, 18, 6
 
 
@@ -55,6 +56,47 @@ def _read_part(
     return images[:, 0], np.stack(values, axis=-1).astype(np.int64)
 
 
+def assemble(
+    images: np.ndarray,
+    values: np.ndarray,
+    *,
+    instances: str = "hidden",
+    resize: str = "antialias",
+) -> Dataset:
+    """Makes the set of images ``[N, 96, 96]`` and their values ``[N, 5]``.
+
+    Args:
+      images: of the first camera.
+      values: category, instance, elevation, azimuth, lighting.
+      instances: as in ``smallnorb``.
+      resize: as in ``smallnorb``.
+    """
+    images = _resize.resize(images[..., None], SIZE, method=resize)
+    _, values[:, 1] = np.unique(values[:, 1], return_inverse=True)
+    count = 10 if instances == "hidden" else 5
+    sizes = (CATEGORIES, count, ELEVATIONS, AZIMUTHS, LIGHTINGS)
+    hidden = instances == "hidden"
+    # Sorted so that the images of a combination follow each other.
+    columns = (0, 2, 3, 4, 1) if hidden else (0, 1, 2, 3, 4)
+    places = np.ravel_multi_index(
+        tuple(values[:, columns].T), tuple(sizes[column] for column in columns)
+    )
+    order = np.argsort(places)
+    images, values = images[order], values[order]
+    complete = np.array_equal(places[order], np.arange(math.prod(sizes)))
+    factors = (0, 2, 3, 4) if hidden else (0, 1, 2, 3, 4)
+    return Dataset(
+        "smallnorb",
+        image_shape=(SIZE, SIZE, 1),
+        images=lambda indices: images[indices],
+        factor_names=[NAMES[column] for column in factors],
+        factor_sizes=[sizes[column] for column in factors],
+        factor_table=None if complete else values[:, factors],
+        copies=count if hidden and complete else 1,
+        in_memory=images,
+    )
+
+
 def smallnorb(
     *,
     data_dir: str | os.PathLike | None = None,
@@ -83,28 +125,4 @@ def smallnorb(
     images, values = map(
         np.concatenate, zip(*(_read_part(data_dir, part) for part in parts))
     )
-    images = _resize.resize(images[..., None], SIZE, method=resize)
-    names = ("category", "instance", "elevation", "azimuth", "lighting")
-    _, values[:, 1] = np.unique(values[:, 1], return_inverse=True)
-    count = 10 if instances == "hidden" else 5
-    sizes = (CATEGORIES, count, ELEVATIONS, AZIMUTHS, LIGHTINGS)
-    hidden = instances == "hidden"
-    # Sorted so that the images of a combination follow each other.
-    columns = (0, 2, 3, 4, 1) if hidden else (0, 1, 2, 3, 4)
-    places = np.ravel_multi_index(
-        tuple(values[:, columns].T), tuple(sizes[column] for column in columns)
-    )
-    order = np.argsort(places)
-    images, values = images[order], values[order]
-    complete = np.array_equal(places[order], np.arange(math.prod(sizes)))
-    factors = (0, 2, 3, 4) if hidden else (0, 1, 2, 3, 4)
-    return Dataset(
-        "smallnorb",
-        image_shape=(SIZE, SIZE, 1),
-        images=lambda indices: images[indices],
-        factor_names=[names[column] for column in factors],
-        factor_sizes=[sizes[column] for column in factors],
-        factor_table=None if complete else values[:, factors],
-        copies=count if hidden and complete else 1,
-        in_memory=images,
-    ).split(split)
+    return assemble(images, values, instances=instances, resize=resize).split(split)

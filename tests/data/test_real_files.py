@@ -170,17 +170,19 @@ def test_symbols(real_data):
     np.testing.assert_array_equal(symbols.factors(np.arange(7132))[:, 0], labels)
 
 
-def test_newsgroups(real_data):
-    folder = real_data / "newsgroups"
-    train = data.load("newsgroups", data_dir=folder)
-    assert len(train) == 11_314 and train.image_shape == (2000,)
-    assert train.factor_sizes == (20,) and len(train.vocabulary) == 2000
-    assert all(word.isascii() and word.isalpha() for word in train.vocabulary)
-    assert "the" not in train.vocabulary and "god" in train.vocabulary
-    counts = train.images(np.arange(200))
+@pytest.mark.parametrize("split, documents", [("train", 11_314), ("test", 7_532)])
+def test_newsgroups_parts(real_data, split, documents):
+    # Whole posts: stripping them is what takes long.
+    corpus = data.load(
+        "newsgroups", data_dir=real_data / "newsgroups", split=split, remove=()
+    )
+    assert len(corpus) == documents and corpus.image_shape == (2000,)
+    assert corpus.factor_sizes == (20,) and len(corpus.vocabulary) == 2000
+    assert all(word.isascii() and word.isalpha() for word in corpus.vocabulary)
+    assert "the" not in corpus.vocabulary and "god" in corpus.vocabulary
+    assert len(corpus.indices) == {"train": 10_183, "test": 7_532}[split]
+    counts = corpus.images(np.arange(200))
     assert counts.dtype == np.uint16 and counts.sum() > 200
-    test = data.load("newsgroups", data_dir=folder, split="test", vocabulary_size=50)
-    assert len(test) == 7_532 and test.image_shape == (50,)
 
 
 def test_newsgroups_counts_by_hand(real_data):
@@ -189,7 +191,7 @@ def test_newsgroups_counts_by_hand(real_data):
     from sklearn.datasets import fetch_20newsgroups
 
     folder = real_data / "newsgroups"
-    test = data.load("newsgroups", data_dir=folder, split="test", vocabulary_size=300)
+    corpus = data.load("newsgroups", data_dir=folder, split="all", vocabulary_size=300)
     posts = fetch_20newsgroups(
         data_home=folder,
         subset="test",
@@ -198,8 +200,9 @@ def test_newsgroups_counts_by_hand(real_data):
     )
     for row in (0, 5, 4000):
         words = re.findall(r"\b[a-z][a-z]+\b", posts.data[row].lower())
-        expected = [words.count(word) for word in test.vocabulary]
-        np.testing.assert_array_equal(test.images([row])[0], expected)
+        expected = [words.count(word) for word in corpus.vocabulary]
+        np.testing.assert_array_equal(corpus.images([11_314 + row])[0], expected)
+        assert corpus.factors([11_314 + row])[0, 0] == posts.target[row]
 
 
 def test_newsgroups_etm_layout(real_data):

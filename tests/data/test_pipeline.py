@@ -1,0 +1,200 @@
+"""Batch t is a function of seed and step, whatever the processes and the prefetch."""
+
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from disentangle_jax import data
+
+
+@pytest.fixture(scope="module")
+def squares():
+    return data.load("xysquares")
+
+
+def batches(dataset, **settings):
+    settings = {"batch_size": 16, "seed": 3, "num_steps": 6, **settings}
+    return list(data.pipeline(dataset, **settings))
+
+
+def test_contents(squares):
+    for batch in batches(squares):
+        assert batch["image"].shape == (16, 64, 64, 3)
+        assert batch["image"].dtype == np.uint8
+        np.testing.assert_array_equal(batch["image"], squares.images(batch["index"]))
+        assert np.isin(batch["index"], squares.indices).all()
+
+
+def test_order_by_a_plain_loop(squares):
+    few = squares.narrow(squares.indices[:50])
+    expected = []
+    for epoch in range(3):
+        bits = np.random.Philox(np.random.SeedSequence((3, epoch)))
+        order = np.random.Generator(bits).permutation(few.indices)
+        expected += [order[start : start + 16] for start in (0, 16, 32)]
+    ours = [batch["index"] for batch in batches(few, num_steps=9)]
+    np.testing.assert_array_equal(ours, expected)
+
+
+def test_each_epoch_shows_each_image_once(squares):
+    few = squares.narrow(squares.indices[:48])
+    ours = np.array([batch["index"] for batch in batches(few, num_steps=6)])
+    for epoch in ours.reshape(2, 48):
+        np.testing.assert_array_equal(np.sort(epoch), np.sort(few.indices))
+    assert (ours[:3] != ours[3:]).any()
+
+
+@pytest.mark.parametrize("start", [1, 3, 5])
+def test_resume_is_exact(squares, start):
+    few = squares.narrow(squares.indices[:40])
+    whole = batches(few)
+    rest = batches(few, start_step=start, num_steps=6 - start)
+    for expected, ours in zip(whole[start:], rest, strict=True):
+        np.testing.assert_array_equal(ours["index"], expected["index"])
+        np.testing.assert_array_equal(ours["image"], expected["image"])
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4])
+@pytest.mark.parametrize("prefetch", [1, 5])
+def test_shards_concatenate_to_the_batch(squares, processes, prefetch):
+    shards = [
+        batches(
+            squares, process_index=index, process_count=processes, prefetch=prefetch
+        )
+        for index in range(processes)
+    ]
+    for step, expected in enumerate(batches(squares)):
+        for name, whole in expected.items():
+            ours = np.concatenate([shard[step][name] for shard in shards])
+            np.testing.assert_array_equal(ours, whole)
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_augmentation_is_the_same_in_shards(squares, processes):
+    whole = batches(squares, transform=data.bernoulli_noise)
+    assert (whole[0]["image"] != batches(squares)[0]["image"]).any()
+    shards = [
+        batches(
+            squares,
+            transform=data.bernoulli_noise,
+            process_index=index,
+            process_count=processes,
+        )
+        for index in range(processes)
+    ]
+    for step, expected in enumerate(whole):
+        ours = np.concatenate([shard[step]["image"] for shard in shards])
+        np.testing.assert_array_equal(ours, expected["image"])
+
+
+def test_seeds_differ(squares):
+    one, other = batches(squares), batches(squares, seed=4)
+    assert (one[0]["index"] != other[0]["index"]).any()
+
+
+def test_endless(squares):
+    stream = data.pipeline(squares, batch_size=4, seed=0, num_steps=None)
+    assert len([next(stream) for _ in range(3)]) == 3
+
+
+def test_same_after_a_restart(squares):
+    code = (
+        "import hashlib\n"
+        "from disentangle_jax import data\n"
+        "squares = data.load('xysquares')\n"
+        "digest = hashlib.md5()\n"
+        "for batch in data.pipeline(squares, batch_size=16, seed=3, num_steps=2):\n"
+        "    digest.update(batch['image'].tobytes())\n"
+        "print(digest.hexdigest())\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    import hashlib
+
+    digest = hashlib.md5()
+    for batch in batches(squares, num_steps=2):
+        digest.update(batch["image"].tobytes())
+    assert out.stdout.strip() == digest.hexdigest()
+
+
+def test_text_streams_too():
+    corpus = data.load("synthetic_topics", documents=100)
+    batch = next(data.pipeline(corpus, batch_size=8, seed=0))
+    assert batch["image"].shape == (8, 200) and batch["image"].dtype == np.uint16
+
+
+@pytest.mark.parametrize(
+    "name, split", [("rendered_dsprites", "train"), ("xysquares", "all")]
+)
+def test_device_sampler_of_rendered_sets(name, split, getkey):
+    dataset = data.load(name, split=split)
+    draw, arrays = data.device_sampler(dataset)
+    batch = jax.jit(draw, static_argnums=1)(getkey(), 32, arrays)
+    index = np.asarray(batch["index"])
+    assert np.isin(index, dataset.indices).all()
+    np.testing.assert_array_equal(batch["image"], dataset.images(index))
+
+
+def test_device_sampler_of_packed_bits(real_data, getkey):
+    dataset = data.load("dsprites", data_dir=real_data / "dsprites")
+    draw, arrays = data.device_sampler(dataset)
+    assert arrays["packed"].nbytes == 46_080 * 512
+    assert data.device_bytes(dataset) == 46_080 * 512 + 4 * len(dataset.indices)
+    batch = jax.jit(draw, static_argnums=1)(getkey(), 64, arrays)
+    index = np.asarray(batch["index"])
+    assert np.isin(index, dataset.indices).all()
+    np.testing.assert_array_equal(batch["image"], dataset.images(index))
+
+
+def test_device_sampler_of_bytes(real_data, getkey):
+    dataset = data.load("hwf", data_dir=real_data / "symbols", split="all")
+    draw, arrays = data.device_sampler(dataset)
+    batch = jax.jit(draw, static_argnums=1)(getkey(), 8, arrays)
+    np.testing.assert_array_equal(batch["image"], dataset.images(batch["index"]))
+    drawn = jax.vmap(lambda key: draw(key, 4, arrays))(jax.random.split(getkey(), 3))
+    assert drawn["image"].shape == (3, 4, 45, 45, 1)
+
+
+def test_device_sampler_on_eight_devices(getkey):
+    from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+    dataset = data.load("rendered_shapes3d")
+    draw, arrays = data.device_sampler(dataset)
+    key = getkey()
+    alone = jax.jit(draw, static_argnums=1)(key, 16, arrays)
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
+    arrays = jax.device_put(arrays, NamedSharding(mesh, PartitionSpec()))
+    over_batch = NamedSharding(mesh, PartitionSpec("data"))
+    spread = jax.jit(draw, static_argnums=1, out_shardings=over_batch)(key, 16, arrays)
+    assert len(spread["image"].sharding.device_set) == 8
+    for name in alone:
+        np.testing.assert_array_equal(spread[name], alone[name])
+
+
+def test_device_sampler_needs_memory(real_data):
+    faces = data.load("celeba", data_dir=real_data / "celeba_1k")
+    with pytest.raises(ValueError, match="Stream it with data.pipeline"):
+        data.device_sampler(faces)
+    assert data.device_bytes(faces) is None
+
+
+def test_tensorflow_leaves_accelerators_alone(squares):
+    batches(squares, num_steps=1)
+    import tensorflow as tf
+
+    assert tf.config.get_visible_devices("GPU") == []
+
+
+def test_import_is_light():
+    code = (
+        "import sys, disentangle_jax.data\n"
+        "print(sorted({'tensorflow', 'sklearn', 'h5py', 'PIL'} & set(sys.modules)))"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert out.stdout.strip() == "[]"

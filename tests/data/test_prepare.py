@@ -1,0 +1,171 @@
+"""Preparing files, and sets written by TensorFlow Datasets."""
+
+import hashlib
+import shutil
+
+import numpy as np
+import pytest
+import scipy.io
+
+from disentangle_jax import data
+from disentangle_jax.data import _files, _mpi3d, prepare
+
+# TFDS warns of its own use of deprecated things.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture
+def cars(tmp_path, rng):
+    (tmp_path / "cars").mkdir()
+    for name in "ab":
+        pictures = rng.integers(0, 256, (128, 128, 3, 24, 4), dtype=np.uint8)
+        scipy.io.savemat(tmp_path / "cars" / f"{name}.mat", {"im": pictures})
+    return tmp_path
+
+
+def files_in(folder):
+    return {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_explains_what_to_fetch(tmp_path, capsys):
+    assert prepare.main(["cars3d", f"--data_dir={tmp_path}"]) == 2
+    message = capsys.readouterr().err
+    assert "nips2015-analogy-data.tar.gz" in message and str(tmp_path) in message
+    assert not files_in(tmp_path)
+
+
+def test_unknown_name(capsys):
+    assert prepare.main(["shapes3"]) == 2
+    assert "Did you mean 'shapes3d'" in capsys.readouterr().err
+
+
+def test_rendered_sets_need_nothing(capsys):
+    assert prepare.main(["xysquares"]) == 0
+    assert "262144 of 262144" in capsys.readouterr().out
+
+
+def test_table(capsys):
+    assert prepare.main(["--table"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + len(data.names())
+    assert any("`celeba`" in line and "research only" in line for line in lines)
+
+
+def test_wrong_checksum(real_data, tmp_path, capsys):
+    # The layout is right, the bytes are not the publisher's.
+    shutil.copy(real_data / "format_fixtures" / "3dshapes.h5", tmp_path)
+    digest = hashlib.md5((tmp_path / "3dshapes.h5").read_bytes()).hexdigest()
+    before = files_in(tmp_path)
+    assert prepare.main(["shapes3d", f"--data_dir={tmp_path}"]) == 2
+    message = capsys.readouterr().err
+    assert "099a2078d58cec4daad0702c55d06868" in message and digest in message
+    assert "delete the file and fetch it again" in message
+    assert files_in(tmp_path) == before
+
+
+def test_unpacked_shapes3d(real_data, tmp_path, monkeypatch):
+    shutil.copy(real_data / "format_fixtures" / "3dshapes.h5", tmp_path)
+    monkeypatch.setattr(_files, "check_md5", lambda path: None)
+    plain = data.load("shapes3d", data_dir=tmp_path, split="all").images(np.arange(5))
+    assert prepare.main(["shapes3d", f"--data_dir={tmp_path}"]) == 0
+    unpacked = np.load(tmp_path / "3dshapes.images.npy", mmap_mode="r")
+    np.testing.assert_array_equal(unpacked, plain)
+    again = data.load("shapes3d", data_dir=tmp_path, split="all")
+    np.testing.assert_array_equal(again.images(np.arange(5)), plain)
+
+
+def test_interrupted_unpacking_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(_mpi3d, "FACTOR_SIZES", (2, 2, 2, 1, 1, 2, 2))
+    images = np.random.default_rng(0).integers(0, 256, (32, 64, 64, 3), dtype=np.uint8)
+    path = tmp_path / "real.npz"
+    np.savez_compressed(path, images=images)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="fetch it again"):
+        _mpi3d.unpack(path, tmp_path / "real.images.npy")
+    assert files_in(tmp_path) == {path.relative_to(tmp_path)}
+
+
+def test_unwritable_data_dir(cars, tmp_path, capsys):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(ValueError, match="must be a folder that can be written"):
+        _files.check_writable(tmp_path / "file" / "sub")
+    _files.check_writable(tmp_path / "new")
+    assert not files_in(tmp_path / "new")
+
+
+def test_our_builder_and_back(cars):
+    assert prepare.main(["cars3d", f"--data_dir={cars}", "--tfds"]) == 0
+    expected = data.load("cars3d", data_dir=cars, split="all")
+    images = expected.images(np.arange(192))
+    shutil.rmtree(cars / "cars")
+    for folder in cars.glob("cars3d"):
+        assert (folder / "1.0.0" / "dataset_info.json").exists()
+    ours = data.load("cars3d", data_dir=cars, split="all")
+    assert ours.factor_sizes == (4, 24, 2) and ours.is_grid
+    np.testing.assert_array_equal(ours.images(np.arange(192)), images)
+
+
+def _offline(monkeypatch, paths):
+    """Makes TFDS's own builders find files instead of downloading them."""
+    import tensorflow_datasets as tfds
+
+    manager = tfds.download.DownloadManager
+    for method in ("download", "download_and_extract"):
+        monkeypatch.setattr(manager, method, lambda self, urls: paths(urls))
+
+
+def test_tfds_own_shapes3d(real_data, tmp_path, monkeypatch):
+    fixtures = real_data / "format_fixtures"
+    _offline(monkeypatch, lambda urls: fixtures / "3dshapes.h5")
+    assert prepare.main(["shapes3d", f"--data_dir={tmp_path}"]) == 0
+    ours = data.load("shapes3d", data_dir=tmp_path, split="all")
+    expected = data.load("shapes3d", data_dir=fixtures, split="all")
+    # TFDS shuffles, and numbers the values that occur in the file (here not all of
+    # them), so the images tell which is which.
+    ours, factors = ours.images(np.arange(5)), ours.factors(np.arange(5))
+    same = (expected.images(np.arange(5))[:, None] == ours[None]).all((2, 3, 4))
+    np.testing.assert_array_equal(same.sum(0), 1)
+    np.testing.assert_array_equal(same.sum(1), 1)
+    values = expected.factors(np.arange(5))
+    ranks = [np.unique(column, return_inverse=True)[1] for column in values.T]
+    expected_ranks = np.stack(ranks, axis=-1)
+    np.testing.assert_array_equal(factors[same.argmax(1)], expected_ranks)
+
+
+def test_tfds_own_dsprites(real_data, tmp_path, monkeypatch):
+    fixtures = real_data / "format_fixtures"
+    name = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.hdf5"
+    _offline(monkeypatch, lambda urls: fixtures / name)
+    assert prepare.main(["dsprites", f"--data_dir={tmp_path}"]) == 0
+    ours = data.load("dsprites", data_dir=tmp_path, split="all")
+    expected = data.load("dsprites", data_dir=fixtures, split="all")
+    indices = ours.index_of(expected.factors(np.arange(5)))
+    np.testing.assert_array_equal(ours.images(indices), expected.images(np.arange(5)))
+
+
+def test_tfds_own_smallnorb(real_data, tmp_path, monkeypatch):
+    fixtures = real_data / "format_fixtures"
+
+    def paths(urls):
+        return {key: fixtures / url.split("/")[-1][:-3] for key, url in urls.items()}
+
+    _offline(monkeypatch, paths)
+    assert prepare.main(["smallnorb", f"--data_dir={tmp_path}"]) == 0
+    ours = data.load("smallnorb", data_dir=tmp_path, split="all")
+    expected = data.load("smallnorb", data_dir=fixtures, split="all")
+    np.testing.assert_array_equal(
+        ours.images(np.arange(10)), expected.images(np.arange(10))
+    )
+
+
+def test_failed_download_explains(tmp_path, monkeypatch, capsys):
+    def fail(urls):
+        raise ConnectionError("no network")
+
+    _offline(monkeypatch, fail)
+    assert prepare.main(["shapes3d", f"--data_dir={tmp_path}"]) == 2
+    message = capsys.readouterr().err
+    assert "3dshapes.h5" in message
+    assert not files_in(tmp_path)
