@@ -126,7 +126,7 @@ def test_terms_dicts(make_batch, getkey):
         assert loss.shape == () and all(t.shape == () for t in terms.values()), name
 
 
-# --- identities: both sides by independent code --------------------------------------
+# --- identities: both sides by independent code
 
 
 @pytest.mark.parametrize("estimator", ["mws", "mss", "stratified", "naive"])
@@ -277,7 +277,7 @@ def test_deterministic_encoders_need_no_variance(make_batch, getkey):
         close(got, objective(x, logits, z, mean, log_var, **extra)[0])
 
 
-# --- transformations ---------------------------------------------------------------
+# --- transformations
 
 
 def test_jit_does_not_trace_again(make_batch, getkey):
@@ -375,7 +375,7 @@ def test_float64(make_batch, getkey):
             np.testing.assert_allclose(loss, want[name], rtol=1e-9, err_msg=name)
 
 
-# --- errors ------------------------------------------------------------------------
+# --- errors
 
 
 @pytest.mark.parametrize("name", sorted(set(cases.NUMBERS) - {"ae", "wae", "abs_ae"}))
@@ -426,7 +426,7 @@ def test_errors(make_batch, getkey):
         losses.abs_ae(x, logits, z, mean, critic_logits=z)
 
 
-# --- the worked example ------------------------------------------------------------
+# --- the worked example
 
 
 def test_plain_optax_loop(getkey):
