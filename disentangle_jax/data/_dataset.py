@@ -262,7 +262,8 @@ class Dataset:
 
         ``dataset.keep(shape=[0, 1], scale=range(3))``.
         """
-        return self._restricted("Dataset.keep", values, keep=True)
+        chosen = self._matches("Dataset.keep", values).all(0)
+        return self.narrow(self.indices[chosen])
 
     def drop(self, **values: Iterable[int]) -> "Dataset":
         """Returns the set without the images that have any of the given values.
@@ -270,17 +271,54 @@ class Dataset:
         ``shapes.drop(shape=[2])`` has no spheres; ``shapes.drop(orientation=[0, 1, 13,
         14])`` is the angle extrapolation of Structural Autoencoders, Sec. 4.2.
         """
-        return self._restricted("Dataset.drop", values, keep=False)
+        chosen = self._matches("Dataset.drop", values).any(0)
+        return self.narrow(self.indices[~chosen])
 
-    def _restricted(self, function: str, values: dict, *, keep: bool) -> "Dataset":
+    def drop_combination(self, **values: Iterable[int]) -> "Dataset":
+        """Returns the set without the images that have *all* the given values at once.
+
+        ``digits.drop_combination(label=[7], thickness=[3])`` has thick digits and
+        sevens but no thick sevens: the unseen combinations of HFVAE, Sec. 5.5.
+        """
+        chosen = self._matches("Dataset.drop_combination", values).all(0)
+        return self.narrow(self.indices[~chosen])
+
+    def _matches(self, function: str, values: dict[str, Iterable[int]]) -> np.ndarray:
+        """Which of ``indices`` have the values of each name, bool ``[names, M]``."""
         factors = self.factors(self.indices)
-        chosen = np.ones(len(self.indices), bool)
-        for name, allowed in values.items():
+        matches = np.zeros((len(values), len(self.indices)), bool)
+        for row, (name, allowed) in enumerate(values.items()):
             if name not in self.factor_names:
                 raise unknown_name(function, "values", name, self.factor_names)
             column = self.factor_names.index(name)
-            chosen &= np.isin(factors[:, column], list(allowed)) == keep
-        return self.narrow(self.indices[chosen])
+            matches[row] = np.isin(factors[:, column], list(allowed))
+        return matches
+
+    def add_factor(self, name: str, values: ArrayLike) -> "Dataset":
+        """Returns the set with one more factor, measured on its images.
+
+        The stroke width of digits, say, so that combinations of it with the label can
+        be held out.
+
+        Args:
+          name: name of the factor.
+          values: ``[N]`` integers from 0, one for every image of the whole set.
+        """
+        values = np.asarray(values)
+        fits = values.shape == (len(self),) and np.issubdtype(values.dtype, np.integer)
+        if not fits or values.min() < 0:
+            raise ValueError(
+                f"Dataset.add_factor: `values` must be {len(self)} integers from 0, "
+                f"got shape {values.shape} of {values.dtype}."
+            )
+        other = self.narrow(self.indices)
+        other.factor_names = (*self.factor_names, name)
+        other.factor_sizes = (*self.factor_sizes, int(values.max()) + 1)
+        known = self.factors(np.arange(len(self)))
+        other._table = np.concatenate([known, values[:, None]], axis=1)
+        other.render = None
+        other.__dict__.pop("_combinations", None)
+        return other
 
     def sample(self, key: jax.Array, n: int) -> Sample:
         """Returns ``n`` images drawn uniformly with replacement from ``indices``."""

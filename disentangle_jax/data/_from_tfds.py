@@ -20,6 +20,7 @@ from disentangle_jax.data import (
 )
 from disentangle_jax.data._catalogue import CATALOGUE
 from disentangle_jax.data._dataset import Dataset
+from disentangle_jax.data._pipeline import import_tensorflow
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ def load_prepared(name: str, data_dir: str | os.PathLike | None, split: str) -> 
       data_dir: TFDS's data directory.
       split: ``"train"``, ``"validation"``, ``"test"`` or ``"all"``.
     """
+    import_tensorflow()
     import tensorflow_datasets as tfds
 
     folder = prepared_folder(name, data_dir)

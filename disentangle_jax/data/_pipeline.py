@@ -35,7 +35,9 @@ class _BatchOrder:
 
 def import_tensorflow():
     """Imports TensorFlow for input only: it never takes an accelerator from JAX."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its banner is of no use here
+    # Its banner, and the kernels that the banner warns of, are of no use to input.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     import tensorflow as tf
 
     tf.config.set_visible_devices([], "GPU")

@@ -89,8 +89,8 @@ def _draw(factors: jax.Array) -> jax.Array:
         edge_y = corner_y[end] - corner_y[start]
         rows = edge_x * (whole - corner_y[start])
         columns = edge_y * (whole - corner_x[start])
-        # A centre on an edge counts for the left and the top edge only.
-        owns = (edge_y < 0) | ((edge_y == 0) & (edge_x > 0))
+        # A centre on an edge counts for the left and the bottom edge only.
+        owns = (edge_y < 0) | ((edge_y == 0) & (edge_x < 0))
         in_square &= rows[:, None] - columns[None, :] >= jnp.where(owns, 0, 1)
 
     a, b = SEMI_AXES

@@ -17,6 +17,7 @@ import zipfile
 from disentangle_jax.data import _files, _from_tfds, _mpi3d, _shapes3d, _unpacked
 from disentangle_jax.data._catalogue import CATALOGUE
 from disentangle_jax.data._dataset import Dataset
+from disentangle_jax.data._pipeline import import_tensorflow
 from disentangle_jax.data._registry import load, names
 
 
@@ -55,6 +56,7 @@ def _unpack(name: str, folder: pathlib.Path) -> None:
 
 def _write_tfds(name: str, folder: pathlib.Path) -> None:
     """Writes a set as TFDS, by our builder or by its own (which may download)."""
+    import_tensorflow()
     import tensorflow_datasets as tfds
 
     from disentangle_jax.data import tfds_builders

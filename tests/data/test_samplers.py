@@ -85,6 +85,26 @@ def test_drop_and_keep(shapes):
     assert 23_500 < len(test.indices) < 24_500
 
 
+def test_mnist_without_thick_sevens(real_data):
+    digits = data.load("mnist", data_dir=real_data / "mnist", split="test")
+    ink = digits.images(np.arange(len(digits))).mean((1, 2, 3))
+    thickness = np.digitize(ink, np.quantile(ink, [0.25, 0.5, 0.75]))
+    digits = digits.add_factor("thickness", thickness)
+    assert digits.factor_names == ("label", "thickness")
+    assert digits.factor_sizes == (10, 4)
+    pruned = digits.drop_combination(label=[7], thickness=[3])
+    kept = digits.factors(pruned.indices)
+    assert not ((kept[:, 0] == 7) & (kept[:, 1] == 3)).any()
+    assert ((kept[:, 0] == 7) & (kept[:, 1] == 2)).any()
+    assert ((kept[:, 0] == 0) & (kept[:, 1] == 3)).any()
+    unseen = digits.keep(label=[7], thickness=[3])
+    assert len(unseen.indices) + len(pruned.indices) == 10_000
+    first = digits.index_of([[7, 3]])
+    np.testing.assert_array_equal(digits.factors(first), [[7, 3]])
+    with pytest.raises(ValueError, match="must be 10000 integers from 0"):
+        digits.add_factor("width", np.zeros(5, int))
+
+
 def test_absae_selection_of_dsprites():
     # Weak Disentanglement's dSprites: 12,150 images.
     sprites = data.load("rendered_dsprites", split="all")
