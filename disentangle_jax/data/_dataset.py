@@ -17,6 +17,9 @@ def generator(words: Sequence[int]) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
 
 
+_draw_partners = jax.jit(_pairs.pair_factors, static_argnums=2, static_argnames=("k",))
+
+
 class Sample(NamedTuple):
     """A random batch: ``images [n, H, W, C]``, ``factors [n, K]``, ``indices [n]``."""
 
@@ -110,6 +113,7 @@ class Dataset:
         else:
             self._length = int(length)
         self.indices = np.arange(self._length) if indices is None else indices
+        self._member = None
 
     def __len__(self) -> int:
         return self._length
@@ -254,7 +258,7 @@ class Dataset:
                 "would be left."
             )
         other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, indices=indices)
+        other.__dict__.update(self.__dict__, indices=indices, _member=None)
         return other
 
     def keep(self, **values: Iterable[int]) -> "Dataset":
@@ -331,49 +335,68 @@ class Dataset:
     def sample_pairs(self, key: jax.Array, n: int, k: int | str = "uniform") -> Pairs:
         """Returns ``n`` pairs of images that differ in ``k`` factors.
 
-        Both images belong to ``indices``: pairs whose second image falls outside are
-        drawn again.
+        The first image is uniform over ``indices``, the second its :meth:`partners`.
 
         Args:
           key: typed PRNG key.
           n: number of pairs.
           k: as in ``data.pair_factors``.
         """
-        if self._table is not None or not self.factor_sizes:
-            raise ValueError(
-                "Dataset.sample_pairs: needs a complete grid of factors, and "
-                f"{self.name} is none. Use rendered_shapes3d, dsprites or the like."
-            )
-        indices = np.zeros((2, n), np.int64)
-        changed = np.zeros((n, len(self.factor_sizes)), bool)
-        inside = np.zeros(len(self), bool)
-        inside[self.indices] = True
-        todo = np.arange(n)
-        for attempt in range(1000):
-            attempt_key = jax.random.fold_in(key, attempt)
-            draw_key, pair_key, copy_key = jax.random.split(attempt_key, 3)
-            # Always `n` draws, so that one program is compiled, not one per remainder.
-            rows = jax.random.randint(draw_key, (n,), 0, len(self.indices))
-            first = self.indices[np.asarray(rows)]
-            partner, moved = _pairs.pair_factors(
-                pair_key, self.factors(first), self.factor_sizes, k=k
-            )
-            copy = np.asarray(jax.random.randint(copy_key, (n,), 0, self.copies))
-            second = self.index_of(np.asarray(partner)) + copy
-            rows = slice(len(todo))
-            indices[:, todo] = first[rows], second[rows]
-            changed[todo] = np.asarray(moved)[rows]
-            todo = todo[~inside[second[rows]]]
-            if not len(todo):
-                break
-        else:
-            raise ValueError(
-                "Dataset.sample_pairs: `k` must allow pairs inside the restriction, "
-                f"got {k!r}, with which no partner of some images is left."
-            )
+        first_key, partner_key = jax.random.split(key)
+        rows = jax.random.randint(first_key, (n,), 0, len(self.indices))
+        first = self.indices[np.asarray(rows)]
+        second, changed = self.partners(partner_key, first, k)
         words = tuple(np.asarray(jax.random.key_data(key)).tolist())
         images = [
             self.noisy_images(row, [(*words, half, place) for place in range(n)])
-            for half, row in enumerate(indices)
+            for half, row in enumerate((first, second))
         ]
-        return Pairs(*images, *map(self.factors, indices), changed)
+        return Pairs(*images, self.factors(first), self.factors(second), changed)
+
+    def partners(
+        self, key: jax.Array, indices: np.ndarray, k: int | str = "uniform"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draws for each image one of this set that differs in ``k`` factors.
+
+        Partners outside ``self.indices`` are drawn again, so a split stays closed.
+
+        Args:
+          key: typed PRNG key.
+          indices: ``[n]`` the first images.
+          k: as in ``data.pair_factors``.
+
+        Returns:
+          ``(partners [n], changed [n, K] bool)``.
+        """
+        if not self.is_grid:
+            raise ValueError(
+                "Dataset.partners: needs a complete grid of factors, and "
+                f"{self.name} is none. Use rendered_shapes3d, dsprites or the like."
+            )
+        factors = self.factors(indices)
+        second = np.zeros_like(indices)
+        changed = np.zeros(factors.shape, bool)
+        inside = self._inside()
+        todo = np.arange(len(indices))
+        for attempt in range(1000):
+            pair_key, copy_key = jax.random.split(jax.random.fold_in(key, attempt))
+            # All are drawn, so that one program is compiled, not one per remainder.
+            partner, moved = _draw_partners(pair_key, factors, self.factor_sizes, k=k)
+            copy = jax.random.randint(copy_key, (len(indices),), 0, self.copies)
+            drawn = self.index_of(np.asarray(partner)) + np.asarray(copy)
+            second[todo], changed[todo] = drawn[todo], np.asarray(moved)[todo]
+            todo = todo[~inside[drawn[todo]]]
+            if not len(todo):
+                return second, changed
+        raise ValueError(
+            "Dataset.partners: `k` must allow pairs inside the restriction, got "
+            f"{k!r}, with which no partner of some images is left."
+        )
+
+    def _inside(self) -> np.ndarray:
+        """Whether each image of the whole set belongs to ``indices``, bool ``[N]``."""
+        if self._member is None:
+            member = np.zeros(len(self), bool)
+            member[self.indices] = True
+            self._member = member
+        return self._member

@@ -3,10 +3,13 @@
 import os
 from collections.abc import Callable, Iterator
 
+import jax
 import numpy as np
 from jax.typing import ArrayLike
 
 from disentangle_jax.data._dataset import Dataset, generator
+
+_PAIR_NAMES = ("image", "index", "image2", "index2")
 
 
 class _BatchOrder:
@@ -55,6 +58,7 @@ def pipeline(
     process_index: int = 0,
     process_count: int = 1,
     prefetch: int = 2,
+    pairs: int | str | None = None,
     transform: Callable[[np.ndarray, np.random.Generator], np.ndarray] | None = None,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Streams batches of uint8 images through tf.data.
@@ -76,12 +80,14 @@ def pipeline(
       process_index: which shard of each batch this process reads.
       process_count: number of shards.
       prefetch: batches made ahead, and how many are made at once.
+      pairs: how many factors the partner of each image differs in, as ``k`` in
+        ``data.pair_factors``; None for no partners.
       transform: function from ``(image [H, W, C], rng)`` to an image, for augmentation
         on the host; its generator is seeded by seed, step and place in the batch.
 
     Returns:
       An iterator of ``{"image": [b, H, W, C], "index": [b]}`` of NumPy arrays, with
-      ``b = batch_size / process_count``.
+      ``b = batch_size / process_count``; with ``pairs`` also ``image2`` and ``index2``.
     """
     indices = dataset.indices if indices is None else np.asarray(indices)
     if not 1 <= batch_size <= len(indices):
@@ -109,27 +115,36 @@ def pipeline(
     shard = batch_size // process_count
     mine = slice(process_index * shard, (process_index + 1) * shard)
 
-    def make_batch(step: np.int64) -> tuple[np.ndarray, np.ndarray]:
-        index = order(int(step))[mine]
-        places = range(mine.start, mine.stop)
-        seeds = [(seed, int(step), place) for place in places]
-        image = dataset.noisy_images(index, seeds)
-        if transform is not None:
-            pairs = zip(image, seeds)
-            image = np.stack(
-                [transform(one, generator((*words, 1))) for one, words in pairs]
-            )
-        return image, index
+    places = range(mine.start, mine.stop)
 
-    image_dtype = make_batch(np.int64(start_step))[0].dtype
+    def read(index: np.ndarray, step: int, half: int) -> np.ndarray:
+        seeds = [(seed, step, place, half) for place in places]
+        image = dataset.noisy_images(index, seeds)
+        if transform is None:
+            return image
+        rngs = (generator((*words, 1)) for words in seeds)
+        return np.stack([transform(one, rng) for one, rng in zip(image, rngs)])
+
+    def make_batch(step: np.int64) -> list[np.ndarray]:
+        step = int(step)
+        whole = order(step)
+        batch = [read(whole[mine], step, 0), whole[mine]]
+        if pairs is not None:
+            key = jax.random.fold_in(jax.random.key(seed), step)
+            # Partners of the whole batch, so that shards agree on them.
+            partner, _ = dataset.partners(key, whole, pairs)
+            batch += [read(partner[mine], step, 1), partner[mine]]
+        return batch
+
+    names = ("image", "index") if pairs is None else _PAIR_NAMES
+    shapes = [(shard, *dataset.image_shape), (shard,)] * (len(names) // 2)
+    dtypes = [array.dtype for array in make_batch(np.int64(start_step))]
 
     def load(step: "tf.Tensor") -> dict[str, "tf.Tensor"]:
-        image, index = tf.numpy_function(
-            make_batch, [step], (tf.as_dtype(image_dtype), tf.int64)
-        )
-        image.set_shape((shard, *dataset.image_shape))
-        index.set_shape((shard,))
-        return {"image": image, "index": index}
+        arrays = tf.numpy_function(make_batch, [step], dtypes)
+        for array, shape in zip(arrays, shapes):
+            array.set_shape(shape)
+        return dict(zip(names, arrays))
 
     end = np.iinfo(np.int64).max if num_steps is None else start_step + num_steps
     stream = tf.data.Dataset.range(start_step, end)

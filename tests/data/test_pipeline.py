@@ -90,6 +90,31 @@ def test_augmentation_is_the_same_in_shards(squares, processes):
         np.testing.assert_array_equal(ours, expected["image"])
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_pairs(squares, processes):
+    whole = batches(squares, pairs=2)
+    for batch in whole:
+        one, two = (squares.factors(batch[name]) for name in ("index", "index2"))
+        assert ((one != two).sum(1) == 2).all()
+        assert np.isin(batch["index2"], squares.indices).all()
+        np.testing.assert_array_equal(batch["image2"], squares.images(batch["index2"]))
+    rest = [
+        batches(
+            squares,
+            pairs=2,
+            start_step=3,
+            num_steps=3,
+            process_index=index,
+            process_count=processes,
+        )
+        for index in range(processes)
+    ]
+    for step, expected in enumerate(whole[3:]):
+        for name, values in expected.items():
+            ours = np.concatenate([shard[step][name] for shard in rest])
+            np.testing.assert_array_equal(ours, values)
+
+
 def test_seeds_differ(squares):
     one, other = batches(squares), batches(squares, seed=4)
     assert (one[0]["index"] != other[0]["index"]).any()

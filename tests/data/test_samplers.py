@@ -194,6 +194,25 @@ def test_sample_pairs(shapes, getkey):
     np.testing.assert_array_equal(again.factors2, pairs.factors2)
 
 
+def test_pairs_of_hidden_copies(getkey):
+    # Two factors of 4 and 5 values, three images of each combination.
+    dataset = data.Dataset(
+        "copies",
+        image_shape=(1, 1, 1),
+        images=lambda indices: indices.astype(np.uint8).reshape(-1, 1, 1, 1),
+        factor_names=("a", "b"),
+        factor_sizes=(4, 5),
+        copies=3,
+    )
+    assert len(dataset) == 60
+    pairs = dataset.sample_pairs(getkey(), 500, k=1)
+    shown1, shown2 = (x.ravel().astype(int) for x in (pairs.images1, pairs.images2))
+    np.testing.assert_array_equal(dataset.factors(shown1), pairs.factors1)
+    np.testing.assert_array_equal(dataset.factors(shown2), pairs.factors2)
+    assert ((pairs.factors1 != pairs.factors2).sum(1) == 1).all()
+    assert set(shown1 % 3) == set(shown2 % 3) == {0, 1, 2}
+
+
 def test_impossible_pairs(shapes, getkey, real_data):
     lonely = shapes.narrow([0])
     with pytest.raises(ValueError, match="no partner"):
