@@ -33,7 +33,8 @@ def knn_information(x: np.ndarray, labels: np.ndarray, neighbours: int) -> float
             low = own - padded[k - left : k - left + n]
             high = padded[2 * k - left : 2 * k - left + n] - own
             radius = np.minimum(radius, np.maximum(low, high))
-        radius = np.nextafter(radius, 0.0)
+        # The neighbour itself stays outside, whatever the sums below round to.
+        radius = radius - 4.0 * np.spacing(np.abs(own) + radius)
         near = np.searchsorted(every, own + radius, side="right")
         near -= np.searchsorted(every, own - radius, side="left")
         inside[labels == c] = near

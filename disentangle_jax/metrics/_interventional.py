@@ -242,6 +242,16 @@ def _rescale(accuracy: float, k: int) -> float:
     return 1.0 if k == 1 else (accuracy - 1.0 / k) / (1.0 - 1.0 / k)
 
 
+def _active(codes: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+    """Variances ``[D]`` (ddof 1) and the latents that vote.
+
+    A constant latent is told by its range: its variance may round to above 0.
+    """
+    variance = codes.var(axis=0, ddof=1)
+    alive = np.ptp(codes, axis=0) > 0
+    return variance, np.flatnonzero((np.sqrt(variance) >= threshold) & alive)
+
+
 def _majority(
     winner: np.ndarray, held: np.ndarray, latents: int, k: int, num_train: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -313,9 +323,8 @@ def factor_vae_score(
         source, rs, num_train + num_eval, batch_size, pairs=False
     )
     codes, place = source.codes(np.concatenate([wide, rows.reshape(-1)]))
-    variance = codes[place[: len(wide)]].var(axis=0, ddof=1)
+    variance, active = _active(codes[place[: len(wide)]], threshold)
     place = place[len(wide) :].reshape(len(held), batch_size)
-    active = np.flatnonzero((np.sqrt(variance) >= threshold) & (variance > 0))
     winner = np.zeros(len(held), np.int64)
     if len(active):
         live, scale = codes[:, active], variance[active]
@@ -424,8 +433,7 @@ def z_max_var(
     everything = codes if source.labels is None else source.codes_of(
         np.arange(len(source.labels))
     )  # fmt: skip
-    variance = everything.var(axis=0, ddof=1)
-    active = np.flatnonzero((np.sqrt(variance) >= threshold) & (variance > 0))
+    variance, active = _active(everything, threshold)
     winner = np.zeros(len(varied), np.int64)
     if len(active):
         for start in range(0, len(varied), 512):

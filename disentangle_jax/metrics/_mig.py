@@ -166,9 +166,22 @@ def _posterior_information(
         axis=1,
     )  # fmt: skip
 
-    @jax.jit
-    def log_ratios(sample: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
-        """``[D, K]`` log q(z_j | v_k) − log q(z_j) of one drawn row."""
+    ratios = _log_ratios(mean, scale, labels, z, labels[pick], count)
+    return np.asarray(ratios, np.float64).mean(axis=0)
+
+
+@jax.jit
+def _log_ratios(
+    mean: jax.Array,
+    scale: jax.Array,
+    labels: jax.Array,
+    z: jax.Array,
+    z_labels: jax.Array,
+    z_counts: jax.Array,
+) -> jax.Array:
+    """``[S, D, K]`` log q(z_j | v_k) − log q(z_j) of S drawn codes."""
+
+    def one(sample: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
         z_row, label_row, count_row = sample
         log_q = -0.5 * ((z_row[None, :] - mean) / scale) ** 2 - jnp.log(scale)
         peak = log_q.max(axis=0)
@@ -178,8 +191,7 @@ def _posterior_information(
         conditional = (density.T @ same) / count_row.astype(density.dtype)[None, :]
         return jnp.log(conditional) - jnp.log(marginal)[:, None]
 
-    ratios = jax.lax.map(log_ratios, (z, labels[pick], count), batch_size=32)
-    return np.asarray(ratios, np.float64).mean(axis=0)
+    return jax.lax.map(one, (z, z_labels, z_counts), batch_size=16)
 
 
 def mig_sup(

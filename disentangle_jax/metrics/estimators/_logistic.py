@@ -172,13 +172,16 @@ def logistic_regression(
     allowed = np.zeros((count, classes), bool)
     for p in range(count):
         allowed[p, np.unique(labels[weights[:, p] > 0, p])] = True
+    # Two classes have one weight vector w in scikit-learn, penalised as such; here they
+    # are ±w/2, whose penalty would be half of that.
+    strength = np.where(allowed.sum(axis=1) == 2, 0.5, 1.0) * strength
     with jax.enable_x64():
         coefficients = _fit(
             jnp.asarray(x, jnp.float64),
             jnp.asarray(labels.T, jnp.int32),
             jnp.asarray(allowed),
             jnp.asarray(weights.T, jnp.float64),
-            jnp.broadcast_to(jnp.asarray(strength, jnp.float64), (count,)),
+            jnp.asarray(strength, jnp.float64),
             tolerance,
             classes=classes,
             steps=steps,
