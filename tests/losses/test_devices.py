@@ -10,7 +10,7 @@ import pytest
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
-from disentangle_jax import sampling
+from disentangle_jax import losses, sampling
 from tests.losses import cases
 
 BATCH, FEATURES, DIMS, PIXELS = 32, 3, 4, 6
@@ -112,3 +112,34 @@ def test_every_way_equals_one_device(part):
     for name in set(names):
         slopes = [np.abs(r[names == name]).max() for r in want_rows.values()]
         assert max(slopes) > 1e-4, name
+
+
+def test_lanes_within_devices():
+    """A sweep of beta by `vmap`, inside `shard_map`, is the sweep on one device."""
+    weights, (inputs, noise, _) = make_inputs()
+    mesh = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))
+
+    def lane(beta, inputs, noise, axis_name=None):
+        mean, log_var = jnp.split(inputs @ weights["encoder"], 2, axis=1)
+        z = mean + jnp.exp(0.5 * log_var) * noise
+        x = jax.nn.sigmoid(jnp.tile(inputs, (1, PIXELS // FEATURES)))
+        return losses.beta_tc_vae(
+            x,
+            z @ weights["decoder"],
+            z,
+            mean,
+            log_var,
+            beta=beta,
+            dataset_size=cases.N,
+            axis_name=axis_name,
+        )[0]
+
+    betas = jnp.array([1.0, 4.0, 8.0])
+    sweep = jax.vmap(partial(lane, axis_name="i"), in_axes=(0, None, None))
+    mapped = jax.shard_map(
+        sweep, mesh=mesh, in_specs=(P(), P("i"), P("i")), out_specs=P()
+    )
+    got = jax.jit(mapped)(betas, inputs, noise)
+    single = jax.jit(lane)
+    want = [single(beta, inputs, noise) for beta in betas]
+    np.testing.assert_allclose(got, want, rtol=1e-5)
