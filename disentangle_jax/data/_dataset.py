@@ -149,6 +149,8 @@ class Dataset:
     def images(self, indices: ArrayLike) -> np.ndarray:
         """Returns images, uint8 ``[n, H, W, C]`` in [0, 255], of ``indices [n]``."""
         indices = self._checked("Dataset.images", indices)
+        if self._noise is None:
+            return self._images(indices)
         return self.noisy_images(indices, [(int(index),) for index in indices])
 
     def noisy_images(

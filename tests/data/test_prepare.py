@@ -160,6 +160,80 @@ def test_tfds_own_smallnorb(real_data, tmp_path, monkeypatch):
     )
 
 
+def _write_tfds(folder, name, parts, shape, labelled):
+    """Writes sets as TFDS would, without its downloads."""
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    features = {"image": tfds.features.Image(shape=shape, encoding_format="png")}
+    if labelled:
+        features["label"] = tfds.features.ClassLabel(num_classes=10)
+    builder = tfds.dataset_builders.TfDataBuilder(
+        name=name,
+        version="1.0.0",
+        features=tfds.features.FeaturesDict(features),
+        split_datasets={
+            part: tf.data.Dataset.from_tensor_slices(examples)
+            for part, examples in parts.items()
+        },
+        data_dir=folder,
+        file_format="array_record",
+        disable_shuffling=True,
+    )
+    builder.download_and_prepare()
+
+
+def test_tfds_mnist(tmp_path, rng):
+    parts = {
+        part: {
+            "image": rng.integers(0, 256, (n, 28, 28, 1), dtype=np.uint8),
+            "label": rng.integers(0, 10, n),
+        }
+        for part, n in (("train", 30), ("test", 10))
+    }
+    _write_tfds(tmp_path, "mnist", parts, (28, 28, 1), labelled=True)
+    train = data.load("mnist", data_dir=tmp_path)
+    assert len(train) == 30 and len(train.indices) == 27
+    np.testing.assert_array_equal(train.images([7]), parts["train"]["image"][[7]])
+    everything = data.load("mnist", data_dir=tmp_path, split="all")
+    np.testing.assert_array_equal(
+        everything.images([3, 35]),
+        [parts["train"]["image"][3], parts["test"]["image"][5]],
+    )
+    labels = np.concatenate([part["label"] for part in parts.values()])
+    np.testing.assert_array_equal(everything.factors(np.arange(40))[:, 0], labels)
+
+
+def test_tfds_celeba(tmp_path, rng):
+    shape = (218, 178, 3)
+    parts = {
+        part: {"image": rng.integers(0, 256, (n, *shape), dtype=np.uint8)}
+        for part, n in (("train", 4), ("validation", 2), ("test", 3))
+    }
+    _write_tfds(tmp_path, "celeb_a", parts, shape, labelled=False)
+    test = data.load("celeba", data_dir=tmp_path, split="test")
+    assert len(test) == 3 and test.image_shape == (128, 128, 3)
+    expected = parts["test"]["image"][:, 45:173, 25:153]
+    np.testing.assert_array_equal(test.images([2, 0]), expected[[2, 0]])
+    assert len(data.load("celeba", data_dir=tmp_path, split="all")) == 9
+
+
+def test_tfds_must_be_readable_by_index(tmp_path):
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    tfds.dataset_builders.TfDataBuilder(
+        name="mnist",
+        version="1.0.0",
+        features=tfds.features.FeaturesDict({"label": np.int64}),
+        split_datasets={"train": tf.data.Dataset.from_tensor_slices({"label": [1]})},
+        data_dir=tmp_path,
+        file_format="tfrecord",
+    ).download_and_prepare()
+    with pytest.raises(ValueError, match="must be prepared as array_record"):
+        data.load("mnist", data_dir=tmp_path)
+
+
 def test_failed_download_explains(tmp_path, monkeypatch, capsys):
     def fail(urls):
         raise ConnectionError("no network")
