@@ -12,6 +12,7 @@ units of the object's size; y is up, the floor is y = 0, the object at the origi
 
 import colorsys
 import functools
+import itertools
 import os
 from typing import NamedTuple
 
@@ -258,20 +259,14 @@ def _layer_table() -> np.ndarray:
     """All layers, uint8 ``[480, 64 · 64, 5]`` in units of ``LAYER_UNIT``."""
 
     @jax.jit
-    def cast_all(arrangements: jax.Array) -> jax.Array:
-        scale, shape, angle = arrangements.T
+    def cast(scale: jax.Array, shape: jax.Array, angle: jax.Array) -> jax.Array:
+        layers = _cast(scale, shape, angle).reshape(SIZE * SIZE, LAYERS)
+        return jnp.clip(jnp.round(layers / LAYER_UNIT), 0, 255).astype(jnp.uint8)
 
-        def one(arrangement: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
-            layers = _cast(*arrangement).reshape(SIZE * SIZE, LAYERS)
-            return jnp.clip(jnp.round(layers / LAYER_UNIT), 0, 255).astype(jnp.uint8)
-
-        return jax.lax.map(one, (scale, shape, angle), batch_size=8)
-
-    scale, shape, angle = np.meshgrid(SCALES, np.arange(4), ANGLES, indexing="ij")
-    arrangements = np.stack([scale, shape, angle], axis=-1).reshape(-1, 3)
+    arrangements = itertools.product(SCALES, range(4), ANGLES)
     # The table is a constant, also when the first image is asked for inside a trace.
     with jax.ensure_compile_time_eval():
-        return np.asarray(cast_all(arrangements.astype(np.float32)))
+        return np.stack([cast(*arrangement) for arrangement in arrangements])
 
 
 def render(factors: ArrayLike) -> jax.Array:
