@@ -134,12 +134,13 @@ class Dataset:
 
     def _checked(self, function: str, indices: ArrayLike) -> np.ndarray:
         indices = np.asarray(indices)
-        if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer):
+        if not indices.size:
+            return indices.astype(np.int64)
+        if not np.issubdtype(indices.dtype, np.integer):
             raise ValueError(
-                f"{function}: `indices` must be a vector of integers, got shape "
-                f"{indices.shape} of {indices.dtype}."
+                f"{function}: `indices` must be integers, got {indices.dtype}."
             )
-        if indices.size and (indices.min() < 0 or indices.max() >= len(self)):
+        if indices.min() < 0 or indices.max() >= len(self):
             raise ValueError(
                 f"{function}: `indices` must lie in [0, {len(self)}), got "
                 f"{indices.min()} to {indices.max()}."
@@ -147,11 +148,17 @@ class Dataset:
         return indices.astype(np.int64)
 
     def images(self, indices: ArrayLike) -> np.ndarray:
-        """Returns images, uint8 ``[n, H, W, C]`` in [0, 255], of ``indices [n]``."""
+        """Returns images, uint8 ``[n, H, W, C]`` in [0, 255], of ``indices [n]``.
+
+        Indices of any shape give images of that leading shape.
+        """
         indices = self._checked("Dataset.images", indices)
+        flat = indices.ravel()
         if self._noise is None:
-            return self._images(indices)
-        return self.noisy_images(indices, [(int(index),) for index in indices])
+            images = self._images(flat)
+        else:
+            images = self.noisy_images(flat, [(int(index),) for index in flat])
+        return images.reshape(*indices.shape, *self.image_shape)
 
     def noisy_images(
         self, indices: np.ndarray, seeds: Sequence[tuple[int, ...]]
@@ -172,12 +179,12 @@ class Dataset:
         )
 
     def factors(self, indices: ArrayLike) -> np.ndarray:
-        """Returns factor values, int64 ``[n, K]``, of ``indices [n]``."""
+        """Returns factor values, int64 ``[n, K]``, of ``indices [n]`` (any shape)."""
         indices = self._checked("Dataset.factors", indices)
         if self._table is not None:
             return self._table[indices].astype(np.int64)
         if not self.factor_sizes:
-            return np.zeros((len(indices), 0), np.int64)
+            return np.zeros((*indices.shape, 0), np.int64)
         combination = np.unravel_index(indices // self.copies, self.factor_sizes)
         return np.stack(combination, axis=-1)
 
@@ -189,11 +196,17 @@ class Dataset:
         """
         factors = np.asarray(factors)
         expected = len(self.factor_sizes)
-        if factors.ndim != 2 or factors.shape[1] != expected or not expected:
+        if not factors.ndim or factors.shape[-1] != expected or not expected:
             raise ValueError(
                 f"Dataset.index_of: `factors` must have shape [n, {expected}] (and the "
                 f"set must have factors), got {factors.shape}."
             )
+        if factors.size and not np.issubdtype(factors.dtype, np.integer):
+            raise ValueError(
+                f"Dataset.index_of: `factors` must be integers, got {factors.dtype}."
+            )
+        shape = factors.shape[:-1]
+        factors = factors.reshape(-1, expected).astype(np.int64)
         sizes = np.asarray(self.factor_sizes)
         if factors.size and (factors.min() < 0 or (factors >= sizes).any()):
             raise ValueError(
@@ -203,7 +216,7 @@ class Dataset:
             )
         places = np.ravel_multi_index(tuple(factors.T), self.factor_sizes)
         if self._table is None:
-            return places * self.copies
+            return (places * self.copies).reshape(shape)
         known, first = self._first_of_each_combination()
         found = np.minimum(np.searchsorted(known, places), len(known) - 1)
         missing = known[found] != places
@@ -213,7 +226,7 @@ class Dataset:
                 f"holds ({len(known)} of {int(np.prod(sizes))}), got "
                 f"{factors[missing][0].tolist()}, which it does not."
             )
-        return first[found]
+        return first[found].reshape(shape)
 
     def _first_of_each_combination(self) -> tuple[np.ndarray, np.ndarray]:
         if not hasattr(self, "_combinations"):
@@ -253,7 +266,7 @@ class Dataset:
 
     def narrow(self, indices: ArrayLike) -> "Dataset":
         """Returns the same set drawing only from ``indices [m]`` (not renumbered)."""
-        indices = self._checked("Dataset.narrow", indices)
+        indices = self._checked("Dataset.narrow", indices).ravel()
         if not len(indices):
             raise ValueError(
                 f"Dataset.narrow: `indices` must not be empty; nothing of {self.name} "

@@ -83,14 +83,14 @@ def test_bad_indices_and_factors():
     squares = data.load("xysquares")
     with pytest.raises(ValueError, match=r"`indices` must lie in \[0, 262144\)"):
         squares.images([262_144])
-    with pytest.raises(ValueError, match="must be a vector of integers"):
-        squares.images(3)
-    with pytest.raises(ValueError, match="must be a vector of integers"):
+    with pytest.raises(ValueError, match="`indices` must be integers, got float64"):
         squares.factors([0.5])
+    with pytest.raises(ValueError, match="`factors` must be integers, got float64"):
+        squares.index_of([[0.5, 0, 0, 0, 0, 0]])
     with pytest.raises(ValueError, match="must lie below the sizes"):
         squares.index_of([[8, 0, 0, 0, 0, 0]])
     with pytest.raises(ValueError, match=r"must have shape \[n, 6\]"):
-        squares.index_of([0, 0, 0, 0, 0, 0])
+        squares.index_of([0, 0, 0, 0, 0])
     with pytest.raises(ValueError, match="Did you mean 'x_red'"):
         squares.drop(x_rad=[0])
     with pytest.raises(ValueError, match="must not be empty"):

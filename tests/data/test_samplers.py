@@ -71,6 +71,15 @@ def test_index_and_factors_are_inverse(shapes, rng):
     ]
 
 
+def test_any_leading_shape(shapes, rng):
+    indices = rng.integers(0, len(shapes), (2, 3))
+    images, factors = shapes.images(indices), shapes.factors(indices)
+    assert images.shape == (2, 3, 64, 64, 3) and factors.shape == (2, 3, 6)
+    np.testing.assert_array_equal(images[1, 2], shapes.images(indices[1, 2]))
+    np.testing.assert_array_equal(shapes.index_of(factors), indices)
+    assert shapes.index_of([0, 0, 0, 0, 0, 7]) == 7
+
+
 def test_drop_and_keep(shapes):
     no_spheres = shapes.drop(shape=[2])
     assert len(no_spheres.indices) == 360_000
