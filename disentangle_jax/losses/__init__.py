@@ -39,9 +39,23 @@ devices, the mean then changes nothing, and the result is the same. Keys must be
 same on every device.
 
 *Which estimator?* The aggregate posterior is a mixture over the whole training set; a
-batch only estimates it. Bias of each estimator against the batch size, on 2,000
-Gaussian posteriors whose aggregate is known exactly, is drawn in
-``estimator_bias.png`` beside this file (by ``tests/benchmarks/estimator_bias.py``).
+batch only estimates it. ``estimator_bias.png`` beside this file draws the bias of each
+estimator against the batch size, on 2,000 Gaussian posteriors in 4 dimensions whose
+aggregate is known exactly (``python -m tests.benchmarks.estimator_bias``). In nats:
+
+====  ==========================  ==========================
+B     log q(z)                    total correlation
+====  ==========================  ==========================
+      stratified, mws, naive      stratified, mws, naive
+16    -1.47, -4.85, +5.52         -0.10, +24.67, -6.45
+128   -0.59, -6.52, +5.94         -0.46, +23.75, -13.60
+1000  -0.07, -7.44, +7.07         -0.06, +22.95, -20.58
+2000  exact, -7.60, +7.60         exact, +22.80, -22.80
+====  ==========================  ==========================
+
+``"stratified"`` is the least biased at every batch size. ``"mss"`` equals it within the
+error of the measurement (5e-5 nats) but is not exact for a batch that is the whole data
+set. What is left at small batches is Jensen's: the logarithm of a noisy mean.
 """
 
 from disentangle_jax.losses._aggregate import (
