@@ -89,11 +89,12 @@ def pipeline(
       An iterator of ``{"image": [b, H, W, C], "index": [b]}`` of NumPy arrays, with
       ``b = batch_size / process_count``; with ``pairs`` also ``image2`` and ``index2``.
     """
-    indices = dataset.indices if indices is None else np.asarray(indices)
-    if not 1 <= batch_size <= len(indices):
+    if indices is not None:
+        dataset = dataset.narrow(indices)
+    if not 1 <= batch_size <= len(dataset.indices):
         raise ValueError(
-            f"pipeline: `batch_size` must lie in [1, {len(indices)}], the number of "
-            f"images to draw from, got {batch_size}."
+            f"pipeline: `batch_size` must lie in [1, {len(dataset.indices)}], the "
+            f"number of images to draw from, got {batch_size}."
         )
     if process_count < 1 or batch_size % process_count:
         raise ValueError(
@@ -105,16 +106,15 @@ def pipeline(
             f"pipeline: `process_index` must lie in [0, {process_count}), got "
             f"{process_index}."
         )
-    if start_step < 0 or prefetch < 1:
+    if seed < 0 or start_step < 0 or prefetch < 1:
         raise ValueError(
-            "pipeline: `start_step` must be at least 0 and `prefetch` at least 1, got "
-            f"{start_step} and {prefetch}."
+            "pipeline: `seed` and `start_step` must be at least 0 and `prefetch` at "
+            f"least 1, got {seed}, {start_step} and {prefetch}."
         )
     tf = import_tensorflow()
-    order = _BatchOrder(indices, batch_size, seed)
+    order = _BatchOrder(dataset.indices, batch_size, seed)
     shard = batch_size // process_count
     mine = slice(process_index * shard, (process_index + 1) * shard)
-
     places = range(mine.start, mine.stop)
 
     def read(index: np.ndarray, step: int, half: int) -> np.ndarray:

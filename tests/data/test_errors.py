@@ -105,7 +105,9 @@ def test_bad_indices_and_factors():
         ({"process_count": 3}, "`process_count` must divide"),
         ({"process_index": 1}, "`process_index` must lie in"),
         ({"start_step": -1}, "`start_step` must be at least 0"),
+        ({"seed": -1}, "`seed` and `start_step` must be at least 0"),
         ({"prefetch": 0}, "`prefetch` at least 1"),
+        ({"indices": [-1]}, "`indices` must lie in"),
     ],
 )
 def test_bad_pipeline_arguments(arguments, message):

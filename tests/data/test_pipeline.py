@@ -120,6 +120,13 @@ def test_seeds_differ(squares):
     assert (one[0]["index"] != other[0]["index"]).any()
 
 
+def test_chosen_indices(squares):
+    chosen = np.arange(1000, 1032)
+    for batch in batches(squares, indices=chosen, pairs=1):
+        assert np.isin(batch["index"], chosen).all()
+        assert np.isin(batch["index2"], chosen).all()
+
+
 def test_endless(squares):
     stream = data.pipeline(squares, batch_size=4, seed=0, num_steps=None)
     assert len([next(stream) for _ in range(3)]) == 3
