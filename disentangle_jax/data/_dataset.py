@@ -55,6 +55,11 @@ class Dataset:
     of images that can be addressed and ``len(dataset.indices)`` the number in this
     split.
 
+    Your own set is one more instance::
+
+        Dataset("mine", image_shape=(64, 64, 3), images=lambda i: array[i],
+                factor_names=("colour", "size"), factor_sizes=(4, 8))
+
     Args:
       name: name of the set, for messages.
       image_shape: ``(H, W, C)`` (``(V,)`` for a bag of words).
@@ -64,7 +69,6 @@ class Dataset:
       factor_table: ``[N, K]`` values of each image; None for a complete grid in
         row-major order (last factor fastest).
       length: number of images; needed where there is neither grid nor table.
-      indices: ``[M]`` places of this split; None for all.
       render: pure-JAX function from factors ``[n, K]`` to uint8 images, usable inside
         ``jit``; None for sets read from files.
       copies: images per combination of a grid, told apart by something that is no
@@ -88,7 +92,6 @@ class Dataset:
         factor_sizes: Sequence[int] = (),
         factor_table: np.ndarray | None = None,
         length: int | None = None,
-        indices: np.ndarray | None = None,
         render: Callable[[ArrayLike], jax.Array] | None = None,
         copies: int = 1,
         noise: Callable[[np.ndarray, np.random.Generator], np.ndarray] | None = None,
@@ -106,13 +109,22 @@ class Dataset:
         self._images = images
         self._noise = noise
         self._table = None if factor_table is None else np.asarray(factor_table)
+        if len(self.factor_names) != len(self.factor_sizes):
+            raise ValueError(
+                "Dataset: `factor_names` must name each of `factor_sizes`, got "
+                f"{self.factor_names} and {self.factor_sizes}."
+            )
         if self._table is not None:
             self._length = len(self._table)
         elif self.factor_sizes:
             self._length = int(np.prod(self.factor_sizes)) * copies
-        else:
+        elif length is not None:
             self._length = int(length)
-        self.indices = np.arange(self._length) if indices is None else indices
+        else:
+            raise ValueError(
+                "Dataset: `length` must be given where there are no factors to count."
+            )
+        self.indices = np.arange(self._length)
         self._member = None
 
     def __len__(self) -> int:

@@ -30,7 +30,8 @@ def table() -> str:
     for name, entry in CATALOGUE.items():
         fetch = entry.fetch or "nothing: it is generated"
         cells = (f"`{name}`", entry.factors, entry.size, entry.licence, fetch)
-        lines.append(f"| {' | '.join((*cells, entry.files or '–'))} |")
+        files = entry.files.rstrip(",") or "–"
+        lines.append(f"| {' | '.join((*cells, files))} |")
     return "\n".join(lines)
 
 

@@ -5,6 +5,7 @@ code once ``python -m disentangle_jax.data.prepare cars3d --tfds --data_dir=…`
 Examples keep the order of our indices: example ``i`` is ``dataset.images([i])``.
 """
 
+import os
 from collections.abc import Iterator
 
 import tensorflow_datasets as tfds
@@ -41,14 +42,13 @@ class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     def _split_generators(
         self, dl_manager: tfds.download.DownloadManager
     ) -> dict[str, Iterator]:
-        folder = (
-            None
-            if self.MANUAL_DOWNLOAD_INSTRUCTIONS is None
-            else (dl_manager.manual_dir)
-        )
+        generated = self.MANUAL_DOWNLOAD_INSTRUCTIONS is None
+        folder = None if generated else dl_manager.manual_dir
         return {"train": self._generate_examples(folder)}
 
-    def _generate_examples(self, folder) -> Iterator[tuple[int, dict]]:
+    def _generate_examples(
+        self, folder: os.PathLike | None
+    ) -> Iterator[tuple[int, dict]]:
         dataset = load(self.name, data_dir=folder, split="all")
         for start in range(0, len(dataset), _CHUNK):
             indices = dataset.indices[start : start + _CHUNK]

@@ -97,6 +97,15 @@ def test_bad_indices_and_factors():
         squares.keep(x_red=[])
 
 
+def test_datasets_of_your_own():
+    with pytest.raises(ValueError, match="`length` must be given"):
+        data.Dataset("mine", image_shape=(1, 1, 1), images=lambda i: i)
+    with pytest.raises(ValueError, match="`factor_names` must name each"):
+        data.Dataset(
+            "mine", image_shape=(1, 1, 1), images=lambda i: i, factor_sizes=(3,)
+        )
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [

@@ -107,6 +107,35 @@ def test_our_builder_and_back(cars):
     np.testing.assert_array_equal(ours.images(np.arange(192)), images)
 
 
+def test_our_builders_of_other_sets(tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(_mpi3d, "FACTOR_SIZES", (2, 2, 1, 1, 1, 2, 1))
+    tiles = rng.integers(0, 256, (8, 64, 64, 3), dtype=np.uint8)
+    np.savez(tmp_path / "mpi3d_toy.npz", images=tiles)
+    symbols = rng.integers(0, 256, (26, 45, 45), dtype=np.uint8)
+    np.savez(tmp_path / "symbols.npz", images=symbols, labels=np.arange(26) // 2)
+    monkeypatch.setattr(_files, "check_md5", lambda path: None)
+    for name, images in (("mpi3d_toy", tiles), ("hwf", symbols[..., None])):
+        assert prepare.main([name, f"--data_dir={tmp_path}", "--tfds"]) == 0
+        for path in tmp_path.glob("*.npz"):
+            path.rename(path.with_suffix(".away"))
+        ours = data.load(name, data_dir=tmp_path, split="all")
+        np.testing.assert_array_equal(ours.images(np.arange(len(images))), images)
+        for path in tmp_path.glob("*.away"):
+            path.rename(path.with_suffix(".npz"))
+    assert ours.factors([25]).tolist() == [[12]]
+
+
+def test_builders_are_registered():
+    import tensorflow_datasets as tfds
+
+    from disentangle_jax.data import tfds_builders
+
+    expected = {"cars3d", "mpi3d_toy", "mpi3d_realistic", "mpi3d_real"}
+    expected |= {"rfd", "hwf", "xysquares"}
+    assert set(tfds_builders.BUILDERS) == expected
+    assert expected <= set(tfds.list_builders(with_community_datasets=False))
+
+
 def _offline(monkeypatch, paths):
     """Makes TFDS's own builders find files instead of downloading them."""
     import tensorflow_datasets as tfds
