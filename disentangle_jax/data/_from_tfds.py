@@ -1,9 +1,9 @@
 """Sets that TensorFlow Datasets has prepared, by its own builders or by ours."""
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from disentangle_jax.data._dataset import Dataset
 from disentangle_jax.data._pipeline import import_tensorflow
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class _Layout:
     """How TFDS stores a set: the keys of its factors, their names and sizes."""
 
@@ -85,12 +85,19 @@ def prepared_folder(
     return versions[-1].parent if versions else None
 
 
+def _feature(example: dict, key: str) -> int:
+    """Reads a feature; ``a/b`` is feature b of the group a."""
+    for name in key.split("/"):
+        example = example[name]
+    return example
+
+
 def _columns(source: Sequence, keys: tuple[str, ...]) -> np.ndarray:
     rows = np.empty((len(source), len(keys)), np.int64)
     for start in range(0, len(source), 1024):
         places = range(start, min(start + 1024, len(source)))
         for place, example in zip(places, source.__getitems__(list(places))):
-            rows[place] = [example[key] for key in keys]
+            rows[place] = [_feature(example, key) for key in keys]
     return rows
 
 
@@ -114,6 +121,12 @@ def load_prepared(name: str, data_dir: str | os.PathLike | None, split: str) -> 
             f"by index, got {builder.info.file_format.value}. Prepare it with: python "
             f"-m disentangle_jax.data.prepare {name} --tfds --data_dir=…"
         )
+    if "attributes" in builder.info.features:
+        # By name, as in the published list; TFDS stores them in no order.
+        names = tuple(sorted(builder.info.features["attributes"]))
+        keys = tuple(f"attributes/{attribute}" for attribute in names)
+        sizes = (2,) * len(names)
+        layout = dataclasses.replace(layout, keys=keys, names=names, sizes=sizes)
     # SmallNORB's two parts are merged, as their instances are no factor.
     own_parts = len(layout.parts) > 1 and name != "smallnorb"
     parts = (split,) if own_parts and split in layout.parts else layout.parts

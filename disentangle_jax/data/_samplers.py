@@ -66,7 +66,12 @@ def labelled_subset(
 def class_balanced(key: jax.Array, labels: np.ndarray, n: int) -> np.ndarray:
     """Returns ``[n]`` places drawn so that every class is equally likely.
 
-    Inverse-frequency sampling with replacement, as AbsAE draws HWF's symbols.
+    Inverse-frequency sampling with replacement, as AbsAE draws HWF's symbols. To stream
+    them, narrow the set to the draws::
+
+        labels = symbols.factors(symbols.indices)[:, 0]
+        places = data.class_balanced(key, labels, 100_000)
+        stream = data.pipeline(symbols, indices=symbols.indices[places], ...)
 
     Args:
       key: typed PRNG key.

@@ -189,14 +189,13 @@ def test_tfds_own_smallnorb(real_data, tmp_path, monkeypatch):
     )
 
 
-def _write_tfds(folder, name, parts, shape, labelled):
+def _write_tfds(folder, name, parts, shape, more_features):
     """Writes sets as TFDS would, without its downloads."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
-    features = {"image": tfds.features.Image(shape=shape, encoding_format="png")}
-    if labelled:
-        features["label"] = tfds.features.ClassLabel(num_classes=10)
+    image = tfds.features.Image(shape=shape, encoding_format="png")
+    features = {"image": image, **more_features}
     builder = tfds.dataset_builders.TfDataBuilder(
         name=name,
         version="1.0.0",
@@ -220,7 +219,7 @@ def test_tfds_mnist(tmp_path, rng):
         }
         for part, n in (("train", 30), ("test", 10))
     }
-    _write_tfds(tmp_path, "mnist", parts, (28, 28, 1), labelled=True)
+    _write_tfds(tmp_path, "mnist", parts, (28, 28, 1), {"label": np.int64})
     train = data.load("mnist", data_dir=tmp_path)
     assert len(train) == 30 and len(train.indices) == 27
     np.testing.assert_array_equal(train.images([7]), parts["train"]["image"][[7]])
@@ -236,14 +235,24 @@ def test_tfds_mnist(tmp_path, rng):
 def test_tfds_celeba(tmp_path, rng):
     shape = (218, 178, 3)
     parts = {
-        part: {"image": rng.integers(0, 256, (n, *shape), dtype=np.uint8)}
+        part: {
+            "image": rng.integers(0, 256, (n, *shape), dtype=np.uint8),
+            "attributes": {
+                name: rng.integers(0, 2, n).astype(bool) for name in ("Bald", "Young")
+            },
+        }
         for part, n in (("train", 4), ("validation", 2), ("test", 3))
     }
-    _write_tfds(tmp_path, "celeb_a", parts, shape, labelled=False)
+    features = {"attributes": {"Bald": np.bool_, "Young": np.bool_}}
+    _write_tfds(tmp_path, "celeb_a", parts, shape, features)
     test = data.load("celeba", data_dir=tmp_path, split="test")
     assert len(test) == 3 and test.image_shape == (128, 128, 3)
     expected = parts["test"]["image"][:, 45:173, 25:153]
     np.testing.assert_array_equal(test.images([2, 0]), expected[[2, 0]])
+    assert test.factor_names == ("Bald", "Young") and test.factor_sizes == (2, 2)
+    np.testing.assert_array_equal(
+        test.factors(np.arange(3)).T, list(parts["test"]["attributes"].values())
+    )
     assert len(data.load("celeba", data_dir=tmp_path, split="all")) == 9
 
 

@@ -264,6 +264,20 @@ def test_class_balanced(getkey):
     assert len(set(places[labels[places] == 1])) > 290
 
 
+def test_class_balanced_stream(real_data, getkey):
+    symbols = data.load("hwf", data_dir=real_data / "symbols").keep(symbol=[0, 1, 2])
+    few_zeros = np.concatenate(
+        [symbols.keep(symbol=[0]).indices[:10], symbols.keep(symbol=[1]).indices]
+    )
+    labels = symbols.factors(few_zeros)[:, 0]
+    places = data.class_balanced(getkey(), labels, 4000)
+    stream = data.pipeline(
+        symbols, indices=few_zeros[places], batch_size=500, seed=0, num_steps=8
+    )
+    drawn = np.concatenate([symbols.factors(b["index"])[:, 0] for b in stream])
+    assert (drawn == 0).mean() == pytest.approx(0.5, abs=0.03)
+
+
 def test_noises():
     rng = np.random.default_rng(0)
     image = np.zeros((64, 64, 1), np.uint8)
