@@ -82,7 +82,7 @@ def evaluate(
                 codes, factors, codes_test=codes_test, factors_test=factors_test,
                 seed=seed, **more,
             )  # fmt: skip
-        except ValueError as error:
+        except (ValueError, ArithmeticError) as error:
             results[name] = Score(dict.fromkeys(entry.keys, math.nan), {})
             errors[name] = str(error)
     if intervals:

@@ -64,7 +64,7 @@ def explicitness(
     # Rounding must not turn a constant latent into noise of unit variance.
     std = np.where(std > 1e-12 * np.abs(mean), std, np.inf)
     x = (arrays.codes - mean) / std
-    fits = logistic_regression(x, arrays.labels, arrays.sizes)
+    fits = logistic_regression(x, arrays.labels, arrays.sizes, tolerance=1e-5)
     train = np.mean([_macro_auc(w, x, f) for w, f in zip(fits, arrays.labels.T)])
     value = train
     if arrays.codes_test is not None:

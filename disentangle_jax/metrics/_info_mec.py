@@ -131,7 +131,7 @@ def info_mec(
     x = arrays.codes - arrays.codes.mean(axis=0, dtype=np.float64)
     x = x / np.where(std > 0, std, np.inf)
     fits = logistic_regression(
-        x, arrays.labels, arrays.sizes, strength=1e6, tolerance=1e-5, steps=200
+        x, arrays.labels, arrays.sizes, strength=1e6, tolerance=1e-4, steps=100
     )
     loss = []
     for w, f in zip(fits, arrays.labels.T):

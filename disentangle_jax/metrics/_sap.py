@@ -5,13 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from disentangle_jax.metrics._information import top_two
-from disentangle_jax.metrics._inputs import (
-    ArrayLike,
-    Arrays,
-    Score,
-    check_arrays,
-    need_test,
-)
+from disentangle_jax.metrics._inputs import ArrayLike, Arrays, Score, check_arrays
 from disentangle_jax.metrics.estimators import linear_svm
 from disentangle_jax.types import unknown_name
 
@@ -27,18 +21,20 @@ def blocks_of(codes: np.ndarray, groups: tuple[int, ...]) -> np.ndarray:
 
 
 def _svm_correct(arrays: Arrays, strength: float) -> np.ndarray:
-    """``[M, G, K]`` test rows that a linear SVM on one latent variable gets right."""
-    need_test("sap", arrays)
+    """``[M, G, K]`` rows that a linear SVM on one latent variable gets right."""
     train = blocks_of(arrays.codes, arrays.groups)
-    test = blocks_of(arrays.codes_test, arrays.groups)
+    test, labels = train, arrays.labels
+    if arrays.codes_test is not None:
+        test = blocks_of(arrays.codes_test, arrays.groups)
+        labels = arrays.labels_test
     w = linear_svm(train, arrays.labels, arrays.sizes, strength=strength)
-    out = np.empty((len(arrays.codes_test), len(w), len(arrays.sizes)), bool)
+    out = np.empty((len(labels), len(w), len(arrays.sizes)), bool)
     stops = np.cumsum(arrays.sizes)
     for g in range(len(w)):
         decision = test[g] @ w[g, :, :-1].T + w[g, :, -1]
         for k, (size, stop) in enumerate(zip(arrays.sizes, stops)):
             guess = decision[:, stop - size : stop].argmax(axis=1)
-            out[:, g, k] = guess == arrays.labels_test[:, k]
+            out[:, g, k] = guess == labels[:, k]
     return out
 
 
@@ -79,17 +75,18 @@ def sap(
     where :math:`s_{ik}` says how well latent variable i alone predicts factor k. In
     [0, 1], higher is better; a single variable has a second of 0.
 
-    * ``estimator="svm"`` (the study's): test accuracy of a one-vs-rest linear SVM with
-      squared hinge loss, C = ``strength`` and balanced classes. A linear SVM on one
-      feature cannot separate the middle classes of an ordinal factor, so a perfect code
-      does not score 1.
+    * ``estimator="svm"`` (the study's): accuracy, on the test rows where given, of a
+      one-vs-rest linear SVM with squared hinge loss, C = ``strength`` and balanced
+      classes. A linear SVM on one feature cannot separate the middle classes of an
+      ordinal factor, so a perfect code does not score 1.
     * ``estimator="r2"``: :math:`R^2` of least squares on the training rows (the squared
       correlation), the form for continuous factors.
 
     Args:
       codes: ``[N, D]``.
       factors: ``[N, K]``.
-      codes_test: ``[M, D]``, needed by the SVM form.
+      codes_test: ``[M, D]`` held-out codes; without them the SVM is scored on the
+        training rows, which a model of one weight can hardly overfit.
       factors_test: ``[M, K]``.
       groups: sizes of multi-dimensional latent variables: the SVM or the regression
         then sees all dimensions of a variable.

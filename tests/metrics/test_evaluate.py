@@ -32,14 +32,14 @@ def test_evaluate_is_the_scores(arrays):
 
 
 def test_one_failure_does_not_fail_the_rest(arrays):
-    result = metrics.evaluate(*arrays, scores="mig, sap,flatness")
+    result = metrics.evaluate(*arrays, scores="mig, downstream,flatness")
     assert float(result["mig"]) > 0
-    assert math.isnan(float(result["sap"]))
-    assert "held-out rows" in result.errors["sap"]
+    assert math.isnan(float(result["downstream"]))
+    assert "held-out rows" in result.errors["downstream"]
     assert "every combination" in result.errors["flatness"]
     text = str(result)
     assert text == metrics.table(result)
-    assert "not computed: sap: `codes_test` and `factors_test` must be given" in text
+    assert "not computed: downstream: `codes_test` and `factors_test` must be" in text
     assert "bins=20" in text
 
 
@@ -129,13 +129,16 @@ def test_command_prints_a_table(file, arrays, capsys):
 
 
 def test_command_prints_json(file, arrays, capsys):
-    status = command.main([str(file), "--scores=mig,sap", "--json", "--groups=2,1"])
+    status = command.main(
+        [str(file), "--scores=mig,downstream", "--json", "--groups=2,1"]
+    )
     assert status == 0
     out = json.loads(capsys.readouterr().out)
     want = float(metrics.mig(*arrays, groups=(2, 1)))
     assert out["mig"]["values"]["mig"] == want
     assert out["mig"]["settings"]["bins"] == 20
-    assert out["sap"]["values"]["sap"] is None and "held-out" in out["sap"]["error"]
+    assert out["downstream"]["values"]["accuracy"] is None
+    assert "held-out" in out["downstream"]["error"]
 
 
 def test_command_refuses(file, tmp_path, capsys):

@@ -127,6 +127,21 @@ def test_lanes_of_codes_in_one_vmap(rng):
         np.testing.assert_array_equal(many[lane], one)
 
 
+def test_rows_over_eight_devices(rng):
+    """Rows spread over a mesh give the same table as on one device."""
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    labels = rng.integers(6, size=(160, 3))
+    factors = rng.integers(4, size=(160, 2))
+    rows = jax.NamedSharding(mesh, jax.P("data"))
+    spread = contingency(
+        jax.device_put(labels, rows), jax.device_put(factors, rows), cells=6,
+        sizes=(4, 4),
+    )  # fmt: skip
+    np.testing.assert_array_equal(
+        spread, contingency(labels, factors, cells=6, sizes=(4, 4))
+    )
+
+
 def test_analytic_mig_agrees_with_the_closed_form(rng):
     """One latent is the factor plus known noise: I is that of a Gaussian mixture."""
     factor = rng.integers(2, size=2000)
@@ -175,6 +190,12 @@ def test_dci_estimators_on_an_aligned_code(rng, estimator):
     least = {"logistic": 0.4, "forest": 0.5}.get(estimator, 0.85)
     assert score["disentanglement"] > least
     assert score["informativeness"] > 0.95
+
+
+def test_sap_without_test_rows_is_scored_on_the_training_rows(arrays):
+    codes, factors = arrays
+    test = {"codes_test": codes, "factors_test": factors}
+    assert dict(metrics.sap(codes, factors)) == dict(metrics.sap(*arrays, **test))
 
 
 def test_explicitness_auc(rng):

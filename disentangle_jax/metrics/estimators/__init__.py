@@ -1,8 +1,8 @@
 """Estimators that fit all factors (and latents) in one compiled call.
 
 Each is the optimum that scikit-learn's estimator of the same kind converges to, so that
-scores agree with the published definitions; the boosted trees differ in that splits
-fall between quantile bins.
+scores agree with the published definitions; the boosted trees differ only in how they
+search for a split.
 """
 
 from disentangle_jax.metrics.estimators._boosting import BoostedTrees, boosted_trees
