@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from disentangle_jax.metrics._inputs import ArrayLike, Score
-from disentangle_jax.metrics._interventional import _Conditional, _draw, _source
+from disentangle_jax.metrics._sources import Conditional, draw_factors, source_of
 from disentangle_jax.metrics.estimators import boosted_trees
 
 
@@ -35,7 +35,7 @@ def fairness(
     0.05–0.3, more for factors with many values.
 
     Args:
-      encode_fn: encoder, or codes ``[N, D]``; see `metrics._interventional`. With
+      encode_fn: encoder, or codes ``[N, D]``; see `metrics._sources`. With
         arrays that are no full grid, ``do(s)`` becomes conditioning on s.
       dataset: data set, or factors ``[N, K]``.
       codes_test: accepted as in every score; points are drawn afresh instead.
@@ -49,13 +49,13 @@ def fairness(
       ``unfairness`` and ``worst`` (largest entry); the matrix over target × sensitive
       is in ``matrices["unfairness"]`` (0 on its diagonal).
     """
-    source = _source("fairness", encode_fn, dataset, encode_batch)
+    source = source_of("fairness", encode_fn, dataset, encode_batch)
     k = len(source.sizes)
     if k < 2:
         raise ValueError("fairness: `factors` must have at least two factors, got 1.")
     rs = np.random.RandomState(seed)
     if source.lookup is not None:
-        drawn = _draw(rs, source.sizes, num_train)
+        drawn = draw_factors(rs, source.sizes, num_train)
         train, labels = source.lookup(drawn), drawn
     else:
         train = rs.permutation(len(source.labels))[:num_train]
@@ -63,11 +63,11 @@ def fairness(
     points = []
     for s, size in enumerate(source.sizes):
         if source.lookup is not None:
-            base = _draw(rs, source.sizes, size * points_per_class)
+            base = draw_factors(rs, source.sizes, size * points_per_class)
             base[:, s] = np.repeat(np.arange(size), points_per_class)
             points.append(source.lookup(base).reshape(size, points_per_class))
         else:
-            sampler = _Conditional(source.labels[:, s])
+            sampler = Conditional(source.labels[:, s])
             values = np.arange(len(sampler.values))
             points.append(sampler.rows(rs, values, points_per_class))
     codes, place = source.codes(

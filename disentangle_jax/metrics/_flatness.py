@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from disentangle_jax.metrics._inputs import ArrayLike, Score
-from disentangle_jax.metrics._interventional import _draw, _source
+from disentangle_jax.metrics._sources import draw_factors, source_of
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
@@ -58,7 +58,7 @@ def flatness(
 
     Args:
       encode_fn: encoder, or codes ``[N, D]`` of a full grid; see
-        `metrics._interventional`. Other arrays have no traversals: an error.
+        `metrics._sources`. Other arrays have no traversals: an error.
       dataset: data set, or factors ``[N, K]``.
       codes_test: accepted as in every score; there is no test part.
       factors_test: as ``codes_test``.
@@ -66,7 +66,7 @@ def flatness(
       encode_batch: images encoded at once.
       seed: seeds the traversals.
     """
-    source = _source("flatness", encode_fn, dataset, encode_batch)
+    source = source_of("flatness", encode_fn, dataset, encode_batch)
     if source.lookup is None:
         raise ValueError(
             "flatness: `codes` must hold every combination of factor values once, "
@@ -79,7 +79,7 @@ def flatness(
     moving = [k for k, size in enumerate(source.sizes) if size > 1]
     grids = []
     for k in moving:
-        base = _draw(rs, source.sizes, repeats)
+        base = draw_factors(rs, source.sizes, repeats)
         walk = np.repeat(base[:, None, :], source.sizes[k], axis=1)
         walk[:, :, k] = np.arange(source.sizes[k])
         grids.append(source.lookup(walk))

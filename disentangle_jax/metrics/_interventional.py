@@ -1,137 +1,25 @@
 """Scores that intervene: BetaVAE, FactorVAE and Z-max-variance.
 
 Each draws small batches in which one factor is held (or alone is varied) and asks which
-latent gives the factor away. They take either ``(encode_fn, dataset)``, where
-
-* ``encode_fn(images) -> [B, D]`` codes (or a `Posterior`, of which the mean is taken),
-* ``dataset`` has ``images(indices)``, ``index_of(factors)`` and ``factor_sizes``,
-
-or arrays ``(codes, factors)``. Arrays that hold every combination of factor values
-exactly once are a look-up table of the same kind; other arrays are sampled
-conditionally: the rows of a batch are drawn, with replacement, from those that have the
-drawn value.
-
-Draws with a data set follow disentanglement_lib's ``RandomState`` sequence, so that
-scores can be replayed vote by vote. All draws are made first; each distinct image is
-encoded once, in batches of ``encode_batch``, instead of one small batch for each vote.
+latent gives the factor away. What they take is told in `metrics._sources`. Draws with a
+data set follow disentanglement_lib's ``RandomState`` sequence, so that scores can be
+replayed vote by vote.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from disentangle_jax.metrics._information import equal_width_labels
-from disentangle_jax.metrics._inputs import (
-    ArrayLike,
-    Score,
-    check_arrays,
-    check_codes,
+from disentangle_jax.metrics._inputs import ArrayLike, Score
+from disentangle_jax.metrics._sources import (
+    Conditional,
+    Source,
+    draw_factors,
+    source_of,
 )
 from disentangle_jax.metrics.estimators import logistic_regression, logits
-from disentangle_jax.types import Posterior
-
-
-@dataclasses.dataclass(frozen=True)
-class _Source:
-    """Where codes of given factor values come from.
-
-    Attributes:
-      sizes: number of values of each factor.
-      lookup: indices ``[...]`` of factor tuples ``[..., K]``; None for conditional
-        sampling.
-      codes_of: codes ``[n, D]`` of n distinct indices.
-      labels: ``[N, K]`` for conditional sampling, else None.
-      settings: what to report.
-    """
-
-    sizes: tuple[int, ...]
-    lookup: Callable[[np.ndarray], np.ndarray] | None
-    codes_of: Callable[[np.ndarray], np.ndarray]
-    labels: np.ndarray | None
-    settings: dict[str, Any]
-
-    def codes(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Distinct codes ``[U, D]`` and where each of the indices is among them."""
-        distinct, place = np.unique(indices, return_inverse=True)
-        return self.codes_of(distinct), place.reshape(indices.shape)
-
-
-def _encode(
-    function: str, encode_fn: Callable, dataset: Any, indices: np.ndarray, batch: int
-) -> np.ndarray:
-    parts = []
-    for start in range(0, len(indices), batch):
-        chunk = indices[start : start + batch]
-        # A full last batch, so that a compiled encoder sees one shape only.
-        padded = np.resize(chunk, batch) if len(indices) > batch else chunk
-        out = encode_fn(dataset.images(padded))
-        out = out.mean if isinstance(out, Posterior) else out
-        parts.append(check_codes(function, "encode_fn", out)[: len(chunk)])
-    return np.concatenate(parts)
-
-
-def _source(function: str, first: Any, second: Any, encode_batch: int) -> _Source:
-    if not callable(first):
-        arrays = check_arrays(function, first, second)
-        settings = arrays.settings()
-        full = len(arrays.codes) == np.prod(arrays.sizes, dtype=np.float64)
-        if full:
-            place = np.ravel_multi_index(tuple(arrays.labels.T), arrays.sizes)
-            full = len(np.unique(place)) == len(place)
-        if not full:
-            return _Source(
-                arrays.sizes, None, lambda rows: arrays.codes[rows], arrays.labels,
-                settings | {"sampling": "conditional, from the arrays"},
-            )  # fmt: skip
-        table = arrays.codes[np.argsort(place)]
-        return _Source(
-            arrays.sizes,
-            lambda f: np.ravel_multi_index(tuple(np.moveaxis(f, -1, 0)), arrays.sizes),
-            lambda rows: table[rows],
-            None,
-            settings | {"sampling": "full grid of the arrays"},
-        )
-    for name in ("images", "index_of", "factor_sizes"):
-        if not hasattr(second, name):
-            raise TypeError(
-                f"{function}: `dataset` must have images(indices), index_of(factors) "
-                f"and factor_sizes, got {type(second).__name__} without `{name}`. "
-                "Pass (codes, factors) arrays instead."
-            )
-
-    def lookup(factors: np.ndarray) -> np.ndarray:
-        flat = np.asarray(second.index_of(factors.reshape(-1, factors.shape[-1])))
-        return flat.reshape(factors.shape[:-1])
-
-    return _Source(
-        tuple(int(s) for s in second.factor_sizes),
-        lookup,
-        lambda rows: _encode(function, first, second, rows, encode_batch),
-        None,
-        {"sampling": "dataset", "encode_batch": encode_batch},
-    )
-
-
-def _draw(rs: np.random.RandomState, sizes: tuple[int, ...], n: int) -> np.ndarray:
-    """``[n, K]`` factor values, in disentanglement_lib's order of draws."""
-    return np.stack([rs.randint(size, size=n) for size in sizes], axis=1)
-
-
-class _Conditional:
-    """Draws rows of arrays that share one label."""
-
-    def __init__(self, labels: np.ndarray):
-        self.order = np.argsort(labels, kind="stable")
-        self.values, self.first, self.count = np.unique(
-            labels[self.order], return_index=True, return_counts=True
-        )
-
-    def rows(self, rs: np.random.RandomState, value: np.ndarray, n: int) -> np.ndarray:
-        """``[len(value), n]`` rows whose label is ``self.values[value]``."""
-        offset = rs.random_sample((len(value), n)) * self.count[value][:, None]
-        return self.order[self.first[value][:, None] + offset.astype(np.int64)]
 
 
 def _check_counts(function: str, **counts: int) -> None:
@@ -141,7 +29,7 @@ def _check_counts(function: str, **counts: int) -> None:
 
 
 def _held_factor_batches(
-    source: _Source, rs: np.random.RandomState, votes: int, batch: int, pairs: bool
+    source: Source, rs: np.random.RandomState, votes: int, batch: int, pairs: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Held factor ``[votes]`` and indices ``[votes, batch]`` (two of them if pairs).
 
@@ -153,9 +41,9 @@ def _held_factor_batches(
         drawn = np.empty((votes, 1 + pairs, batch, factors), np.int64)
         for v in range(votes):
             held[v] = rs.randint(factors)
-            drawn[v, 0] = _draw(rs, source.sizes, batch)
+            drawn[v, 0] = draw_factors(rs, source.sizes, batch)
             if pairs:
-                drawn[v, 1] = _draw(rs, source.sizes, batch)
+                drawn[v, 1] = draw_factors(rs, source.sizes, batch)
                 drawn[v, 1, :, held[v]] = drawn[v, 0, :, held[v]]
             else:
                 drawn[v, 0, :, held[v]] = drawn[v, 0, 0, held[v]]
@@ -164,7 +52,7 @@ def _held_factor_batches(
     rows = np.empty((votes, 1 + pairs, batch), np.int64)
     for k in range(factors):
         own = np.flatnonzero(held == k)
-        sampler = _Conditional(source.labels[:, k])
+        sampler = Conditional(source.labels[:, k])
         if pairs:
             value = rs.randint(len(sampler.values), size=len(own) * batch)
             drawn = sampler.rows(rs, value, 2).reshape(len(own), batch, 2)
@@ -196,7 +84,7 @@ def beta_vae_score(
     disentangled (the last is told by elimination), so it cannot see a missing factor.
 
     Args:
-      encode_fn: encoder, or codes ``[N, D]``; see `metrics._interventional`.
+      encode_fn: encoder, or codes ``[N, D]``; see `metrics._sources`.
       dataset: data set, or factors ``[N, K]``.
       codes_test: accepted as in every score; points are drawn afresh instead.
       factors_test: as ``codes_test``.
@@ -212,7 +100,7 @@ def beta_vae_score(
     """
     name = "beta_vae_score"
     _check_counts(name, batch_size=batch_size, num_train=num_train, num_eval=num_eval)
-    source = _source(name, encode_fn, dataset, encode_batch)
+    source = source_of(name, encode_fn, dataset, encode_batch)
     rs = np.random.RandomState(seed)
     held, rows = _held_factor_batches(
         source, rs, num_train + num_eval, batch_size, pairs=True
@@ -289,7 +177,7 @@ def factor_vae_score(
     is that of guessing the most frequent factor.
 
     Args:
-      encode_fn: encoder, or codes ``[N, D]``; see `metrics._interventional`.
+      encode_fn: encoder, or codes ``[N, D]``; see `metrics._sources`.
       dataset: data set, or factors ``[N, K]``.
       codes_test: accepted as in every score; votes are drawn afresh instead.
       factors_test: as ``codes_test``.
@@ -311,10 +199,10 @@ def factor_vae_score(
         name, batch_size=batch_size, num_train=num_train, num_eval=num_eval,
         num_variance_estimate=num_variance_estimate,
     )  # fmt: skip
-    source = _source(name, encode_fn, dataset, encode_batch)
+    source = source_of(name, encode_fn, dataset, encode_batch)
     rs = np.random.RandomState(seed)
     if source.lookup is not None:
-        wide = source.lookup(_draw(rs, source.sizes, num_variance_estimate))
+        wide = source.lookup(draw_factors(rs, source.sizes, num_variance_estimate))
     elif len(source.labels) <= num_variance_estimate:
         wide = np.arange(len(source.labels))
     else:
@@ -353,13 +241,13 @@ def factor_vae_score(
 
 
 def _varied_factor_batches(
-    source: _Source, rs: np.random.RandomState, votes: int, batch: int, bins: int
+    source: Source, rs: np.random.RandomState, votes: int, batch: int, bins: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Varied factor ``[votes]`` and indices ``[votes, batch]``, all others held."""
     factors = len(source.sizes)
     varied = rs.randint(factors, size=votes)
     if source.lookup is not None:
-        base = _draw(rs, source.sizes, votes)
+        base = draw_factors(rs, source.sizes, votes)
         drawn = np.repeat(base[:, None, :], batch, axis=1)
         for k, size in enumerate(source.sizes):
             own = varied == k
@@ -371,7 +259,7 @@ def _varied_factor_batches(
     for k in range(factors):
         own = np.flatnonzero(varied == k)
         _, cell = np.unique(np.delete(coarse, k, axis=1), axis=0, return_inverse=True)
-        sampler = _Conditional(cell.reshape(-1))
+        sampler = Conditional(cell.reshape(-1))
         usable = np.flatnonzero(sampler.count > 1)
         if not len(usable):
             raise ValueError(
@@ -405,7 +293,7 @@ def z_max_var(
     held factor then still varies within its bin).
 
     Args:
-      encode_fn: encoder, or codes ``[N, D]``; see `metrics._interventional`.
+      encode_fn: encoder, or codes ``[N, D]``; see `metrics._sources`.
       dataset: data set, or factors ``[N, K]``.
       codes_test: accepted as in every score; votes are drawn afresh instead.
       factors_test: as ``codes_test``.
@@ -424,7 +312,7 @@ def z_max_var(
     _check_counts(name, batch_size=batch_size, num_train=num_train, num_eval=num_eval)
     if bins < 1:
         raise ValueError(f"{name}: `bins` must be positive, got {bins}.")
-    source = _source(name, encode_fn, dataset, encode_batch)
+    source = source_of(name, encode_fn, dataset, encode_batch)
     rs = np.random.RandomState(seed)
     varied, rows = _varied_factor_batches(
         source, rs, num_train + num_eval, batch_size, bins
