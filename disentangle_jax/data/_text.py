@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import pickle
 
 import numpy as np
 import scipy.sparse
@@ -53,15 +54,20 @@ class Corpus(Dataset):
         )
 
 
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads pickled lists and strings, and nothing that could run code."""
+
+    def find_class(self, module: str, name: str) -> type:
+        raise ValueError(f"a list of words must not need {module}.{name}")
+
+
 def _read_etm(folder: pathlib.Path, split: str) -> Corpus:
     """Reads the files of the Embedded Topic Model's scripts."""
-    import pickle
-
     import scipy.io
 
     path = folder / "vocab.pkl"
     with _files.reading(path), path.open("rb") as file:
-        vocabulary = pickle.load(file)
+        vocabulary = _PlainUnpickler(file).load()
     known = [*ETM_PARTS, "all"]
     if split not in known:
         raise unknown_name("data.load", "split", split, known)
@@ -101,7 +107,7 @@ def newsgroups(
 
     Files in the layout of the Embedded Topic Model's scripts (``bow_tr_tokens.mat`` …,
     ``vocab.pkl``) are read as they are, with their own vocabulary and parts and without
-    newsgroups; ``vocab.pkl`` is a pickle, so use only files you trust.
+    newsgroups.
 
     Args:
       data_dir: folder with scikit-learn's 20news-bydate_py3.pkz, or of ETM files.

@@ -79,6 +79,19 @@ def test_truncated_idx_and_mat(real_data, tmp_path):
         data.load("smallnorb", data_dir=tmp_path)
 
 
+def test_vocabulary_that_would_run_code(real_data, tmp_path):
+    import pathlib
+    import pickle
+    import shutil
+
+    folder = tmp_path / "bow"
+    shutil.copytree(real_data / "newsgroups" / "bow", folder)
+    (folder / "vocab.pkl").chmod(0o600)
+    (folder / "vocab.pkl").write_bytes(pickle.dumps([pathlib.PurePosixPath("word")]))
+    with pytest.raises(ValueError, match="a list of words must not need pathlib"):
+        data.load("newsgroups", data_dir=folder)
+
+
 def test_bad_indices_and_factors():
     squares = data.load("xysquares")
     with pytest.raises(ValueError, match=r"`indices` must lie in \[0, 262144\)"):
