@@ -34,6 +34,7 @@ from disentangle_jax.metrics._interventional import (
     z_max_var,
 )
 from disentangle_jax.metrics._irs import irs
+from disentangle_jax.metrics._lanes import evaluate_lanes
 from disentangle_jax.metrics._mcc import mcc
 from disentangle_jax.metrics._med import med
 from disentangle_jax.metrics._mig import dcimig, jemmig, mig, mig_sup, modularity
@@ -55,6 +56,7 @@ __all__ = [
     "dcimig",
     "downstream",
     "evaluate",
+    "evaluate_lanes",
     "explicitness",
     "factor_importance",
     "factor_vae_score",

@@ -77,7 +77,7 @@ def _resampled_dependence(codes: np.ndarray, weights: jax.Array) -> dict:
     }
 
 
-_OF_INFORMATION: dict[str, Callable[[Information, int], np.ndarray]] = {
+OF_INFORMATION: dict[str, Callable[[Information, int], np.ndarray]] = {
     "mig": lambda info, cells: _mig.mig_value(info),
     "mig_sup": lambda info, cells: _mig.mig_sup_value(info),
     "jemmig": _mig.jemmig_value,
@@ -136,9 +136,9 @@ def add_intervals(
         if np.isnan(float(score)):
             continue
         values = {}
-        if name in _OF_INFORMATION:
+        if name in OF_INFORMATION:
             info, cells = tables(score.settings["bins"], "groups" in score.settings)
-            values[name] = _OF_INFORMATION[name](info, cells)
+            values[name] = OF_INFORMATION[name](info, cells)
         elif name == "unsupervised":
             values = _resampled_dependence(arrays.codes, weights(len(arrays.codes)))
         elif "correct" in score.matrices:

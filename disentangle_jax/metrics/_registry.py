@@ -43,7 +43,7 @@ class Entry:
         "medium" (seconds) or "slow" (longer).
       groups: takes ``groups=``.
       invariant_to: maps of single latents that leave it unchanged, up to rounding:
-        "permutation", "shift", "scale" (per latent), "global_scale", "sign".
+        "permutation", "shift", "scale" (per latent), "global_scale".
     """
 
     function: Callable

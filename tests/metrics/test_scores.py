@@ -17,7 +17,6 @@ from disentangle_jax.metrics._explicitness import roc_auc
 from disentangle_jax.metrics._info_mec import knn_information
 from disentangle_jax.metrics._information import (
     contingency,
-    equal_width_labels,
     quantise,
 )
 
@@ -116,15 +115,22 @@ def test_contingency_counts_exactly(rng):
     np.testing.assert_array_equal(table, want)
 
 
-def test_lanes_of_codes_in_one_vmap(rng):
-    """Many code sets at once give the tables of each."""
-    codes = rng.normal(size=(5, 200, 3))
-    factors = rng.integers(4, size=(200, 2))
-    labels = np.stack([equal_width_labels(c, 8) for c in codes])
-    many = jax.vmap(lambda z: contingency(z, factors, cells=8, sizes=(4, 4)))(labels)
-    for lane in range(5):
-        one = contingency(labels[lane], factors, cells=8, sizes=(4, 4))
-        np.testing.assert_array_equal(many[lane], one)
+@pytest.mark.parametrize("groups", [None, (2, 1)])
+def test_lanes_are_the_scores_of_each_code_set(rng, groups):
+    factors = np.stack([rng.integers(s, size=200) for s in (3, 4)], axis=1)
+    mix = rng.normal(size=(5, 2, 3))
+    codes = factors[None] @ mix + 0.3 * rng.normal(size=(5, 200, 3))
+    names = ("mig", "mig_sup", "jemmig", "dcimig", "modularity")
+    lanes = metrics.evaluate_lanes(codes, factors, scores=names, groups=groups)
+    for name in names:
+        alone = [
+            float(getattr(metrics, name)(c, factors, groups=groups)) for c in codes
+        ]
+        np.testing.assert_allclose(lanes[name], alone, atol=1e-12, err_msg=name)
+    with pytest.raises(ValueError, match=r"must have shape \[L, N, D\]"):
+        metrics.evaluate_lanes(codes[0], factors)
+    with pytest.raises(ValueError, match="evaluate_lanes: `scores` must be one of"):
+        metrics.evaluate_lanes(codes, factors, scores=("dci",))
 
 
 def test_rows_over_eight_devices(rng):
