@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 from disentangle_jax.types import unknown_name
 
 # Sections whose fields are arguments of a function: a field may be added to them.
-_PASSED_ON = ("model", "method", "data.options")
+_PASSED_ON = ("model", "method", "data.options", "train.schedules")
 
 
 def default() -> ConfigDict:
@@ -27,7 +27,10 @@ def default() -> ConfigDict:
     config.data = data = ConfigDict()
     data.name = "rendered_shapes3d"  # one of data.names()
     data.data_dir = ""  # folder of the publishers' files; "" for the default place
+    data.seed = 0  # of the order of the images, pairs and labels
     data.split_recipe = "paper"  # 70/10/20; "sae_code" for 72/8/20
+    data.changed_factors = "uniform"  # between the images of a pair; "1", "dlib", …
+    data.num_labels = 1000  # labelled images, for methods that see labels
     data.options = ConfigDict()  # passed on to data.load
 
     config.model = model = ConfigDict()
@@ -41,15 +44,28 @@ def default() -> ConfigDict:
     optimizer.b1 = 0.9
     optimizer.b2 = 0.999
     optimizer.eps = 1e-8
+    optimizer.accumulate = 1  # batches whose gradients are averaged for one update
 
     config.train = train = ConfigDict()
-    train.seed = 0  # of the parameters, the noise and the order of the images
+    train.seed = 0  # of the parameters and the noise
     train.batch_size = 128
     train.num_steps = 100_000
     train.log_every = 100  # steps between rows of metrics.jsonl
     train.checkpoint_every = 1000  # steps; at most this much is lost by a kill
     train.keep_checkpoints = 3
+    train.input = "stream"  # by tf.data; "device" draws inside the step
     train.prefetch = 2  # batches made ahead
+    train.steps_per_dispatch = 1  # steps of one call of the compiled program
+    train.schedules = ConfigDict()  # see training/schedules.py
+    train.ema_decay = 0.0  # moving average of the parameters that is scored; 0: none
+    train.mesh = ()  # devices as (lanes, data); () chooses
+
+    # Dicts stay dicts: the keys of a sweep have dots, which a ConfigDict forbids.
+    config.lanes = lanes = ConfigDict(convert_dict=False)
+    lanes.seeds = 1  # models with the seeds train.seed, train.seed + 1, …
+    lanes.sweep = {}  # {"method.beta": (1.0, 4.0)}
+    lanes.same_batches = True  # or each lane's own order, by its seed
+    lanes.chunk = 0  # lanes computed at once, when memory is short; 0: all
 
     config.eval = evaluation = ConfigDict()
     evaluation.seed = 0
@@ -58,6 +74,36 @@ def default() -> ConfigDict:
     evaluation.batch_size = 64
     evaluation.scores = ("mig", "dci")  # names of disentangle_jax.metrics
     evaluation.hybrid_bank = 128  # stored codes that hybrids recombine
+    return config
+
+
+def study() -> ConfigDict:
+    """Returns the setting that the six methods of the large study share.
+
+    Locatello et al., "Challenging Common Assumptions in the Unsupervised Learning of
+    Disentangled Representations", Table 2: convolutional networks, 10 latents, batch
+    64, 300,000 steps of Adam 1e-4; here on a dSprites that needs no download
+    (``--config.data.name=dsprites`` for the publisher's file).
+    """
+    config = default()
+    config.data.name = "rendered_dsprites"
+    config.model.name = "conv64"
+    config.model.latent_dim = 10
+    config.optimizer.learning_rate = 1e-4
+    config.train.batch_size = 64
+    config.train.num_steps = 300_000
+    return config
+
+
+def quick(config: ConfigDict) -> ConfigDict:
+    """Returns `config` shortened to some minutes on a 2-core CPU."""
+    config.train.batch_size = 32
+    config.train.num_steps = 1000
+    config.train.log_every = 20
+    config.train.checkpoint_every = 200
+    config.optimizer.learning_rate = 1e-3
+    config.eval.num_train = 2000
+    config.eval.num_test = 1000
     return config
 
 
@@ -76,6 +122,10 @@ def load(file: str, overrides: Iterable[str] = ()) -> ConfigDict:
     config = runpy.run_path(path)["get_config"](preset)
     for override in overrides:
         name, equals, text = override.removeprefix("--config.").partition("=")
+        if name.startswith("lanes.sweep."):
+            field = name.removeprefix("lanes.sweep.")
+            config.lanes.sweep[field] = _values(name, text)
+            continue
         if not equals:
             raise ValueError(f"--config.{name}: must be followed by =VALUE.")
         *sections, field = name.split(".")
@@ -102,6 +152,15 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _values(name: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.strip("()[] ,").split(","))
+    except ValueError:
+        raise ValueError(
+            f"--config.{name}: `value` must be numbers like 1,2,4, got {text!r}."
+        ) from None
 
 
 def _typed(name: str, text: str, default: Any) -> Any:

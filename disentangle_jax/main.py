@@ -69,7 +69,8 @@ def parse(argv: list[str]) -> tuple[training.Run, str]:
     if args.mode == "evaluate":
         training.check_trained(run)
     if args.mode == "report":
-        reports.check_evaluated(run.workdir)
+        for folder in training.evaluated_folders(run):
+            reports.check_evaluated(folder)
     return run, args.mode
 
 
@@ -91,9 +92,11 @@ def main(argv: list[str] | None = None) -> int:
         if mode in ("all", "train"):
             training.train(run)
         if mode in ("all", "evaluate"):
-            print(reports.score_table(training.evaluate(run)))
-        if mode in ("all", "evaluate", "report"):
-            print(f"report: {reports.write(run.workdir)}")
+            training.evaluate(run)
+        if mode != "train":
+            for folder in training.evaluated_folders(run):
+                print(reports.score_table(folder))
+                print(f"report: {reports.write(folder)}")
     except training.Interrupted as stopped:
         print(f"{stopped}; everything is saved. The same command goes on from there.")
         return stopped.exit_code

@@ -2,10 +2,16 @@
 
 import os
 import pathlib
+import tempfile
 
-# Before the first use of JAX; subprocesses of tests inherit the cache, so that a
-# program is compiled once per test run.
+# Before the first use of JAX. Workers and subprocesses share the cache, so that a
+# program that several tests use is compiled once.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR",
+    os.path.join(tempfile.gettempdir(), "disentangle_jax_test_programs"),
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 import jax
 import numpy as np

@@ -38,10 +38,10 @@ def at_root(monkeypatch, request, tmp_path):
         ([SAE, "--config.model.latent_dim=13"], "divisible by the 12 variables"),
         ([SAE, "--config.model.depth=13"], "`overrides` must be one of"),
         ([SAE, "--config.method.name=aee"], "Did you mean 'ae'?"),
-        ([SAE, "--config.method.beta=2"], "`hyperparameter` must be one of"),
+        ([SAE, "--config.method.beta=2"], "method 'ae': `field` must be one of"),
         ([SAE, "--config.method.name=beta_vae"], "--config.method.beta=VALUE"),
         ([SAE, "--config.data.name=shape3d"], "Did you mean"),
-        ([SAE, "--config.eval.scores=mig,dcc"], "Did you mean 'dci'?"),
+        ([SAE, "--config.eval.scores=mig,dcc"], "Did you mean '"),
         ([SAE, "--config.train.batch_size=0"], "must be positive, got 0"),
         ([SAE, "--config.train.batch_size=12"], "multiple of the 8 devices"),
         ([SAE, "--config.train.batch_size=480008"], "training images"),
@@ -112,7 +112,7 @@ def test_long_cpu_run_says_how_long_at_once(capsys, tmp_path, monkeypatch):
     def stop(*_):
         raise loop.Interrupted(15, 0)
 
-    monkeypatch.setattr(loop, "_initial_state", stop)  # Before any compilation.
+    monkeypatch.setattr(loop, "_initial_carry", stop)  # Before any compilation.
     code, out, _ = run(capsys, SAE, "--mode=train")
     assert code == 143
     assert "This will take about" in out and ":quick" in out

@@ -1,12 +1,15 @@
-"""What a method is."""
+"""What a method is, and what the steps of all methods share."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import optax
 
+from disentangle_jax import sampling
 from disentangle_jax.types import Posterior, State
 
 Batch = Mapping[str, jax.Array]
@@ -25,14 +28,20 @@ class Method:
         it can be a lane. `terms` are scalars; ``terms["loss"]`` is what is minimised.
       encode: ``(state, x) -> Posterior`` for ``x [B, H, W, C]`` in [0, 1].
       decode: ``(state, z) -> logits`` ``[B, H, W, C]``.
+      output: ``logits -> image``, the mean observation that logits stand for.
       latent_groups: sizes of the contiguous latent variables.
+      feed: what a batch holds. ``"images"``: ``image [B, H, W, C]``; ``"pairs"``:
+        ``image`` and ``image2``, which share some factors; ``"labels"``: ``image``,
+        and ``labelled_image`` with their ``labels [B, K]``.
     """
 
     init: Callable[[jax.Array, Batch], State]
     step: Callable[[jax.Array, State, Batch, Hyper], tuple[State, Terms]]
     encode: Callable[[State, jax.Array], Posterior]
     decode: Callable[[State, jax.Array], jax.Array]
+    output: Callable[[jax.Array], jax.Array]
     latent_groups: tuple[int, ...]
+    feed: str = "images"
 
 
 def as_unit_interval(image: jax.Array) -> jax.Array:
@@ -50,3 +59,139 @@ def split_variables(variables: Mapping[str, Any]) -> tuple[dict, dict]:
     """Splits a linen variable dict into parameters and the rest."""
     model_state = {name: value for name, value in variables.items() if name != "params"}
     return variables["params"], model_state
+
+
+def new_state(params: Any, model_state: dict, opt_state: Any) -> State:
+    """Returns the state before the first step."""
+    return State(jnp.zeros((), jnp.int32), params, model_state, opt_state)
+
+
+def draw(key: jax.Array, posterior: Posterior, axis_name: str | None) -> jax.Array:
+    """Returns codes ``[B, D]`` drawn from a posterior, or its mean if it has no spread.
+
+    With `axis_name` each device takes its rows of the draw for the global batch, so
+    that the codes do not depend on the number of devices.
+    """
+    mean, log_var = posterior.mean, posterior.log_var
+    if log_var is None:
+        return mean
+    if axis_name is None:
+        return sampling.reparameterize(key, mean, log_var)
+    rows, dims = mean.shape
+    shape = (rows * jax.lax.axis_size(axis_name), dims)
+    noise = jax.random.normal(key, shape, mean.dtype)
+    start = jax.lax.axis_index(axis_name) * rows
+    noise = jax.lax.dynamic_slice_in_dim(noise, start, rows)
+    return mean + jnp.exp(0.5 * log_var) * noise
+
+
+def descend(
+    params: Any,
+    grads: Any,
+    opt_state: Any,
+    optimizer: optax.GradientTransformation,
+    learning_rate: jax.Array | float,
+    axis_name: str | None,
+) -> tuple[Any, Any]:
+    """Returns parameters and optimizer state after one update.
+
+    The learning rate is applied here, not by the optimizer, so that it may be traced.
+    """
+    if axis_name is not None:
+        grads = jax.lax.pmean(grads, axis_name)
+    updates, opt_state = optimizer.update(grads, opt_state, params)
+    params = jax.tree.map(
+        lambda p, u: p - (learning_rate * u).astype(p.dtype), params, updates
+    )
+    return params, opt_state
+
+
+class Networks(NamedTuple):
+    """The networks of a method at some parameters.
+
+    Attributes:
+      encode: ``x [B, H, W, C] -> Posterior``.
+      decode: ``z [B, D] -> logits``.
+    """
+
+    encode: Callable[[jax.Array], Posterior]
+    decode: Callable[[jax.Array], jax.Array]
+
+
+def networks(
+    model: nn.Module, params: Any, model_state: dict, *, train: bool
+) -> Networks:
+    """Returns the encoder and the decoder of `model` at `params`."""
+    variables = {"params": params, **model_state}
+    return Networks(
+        lambda x: model.apply(variables, x, method="encode", train=train),
+        lambda z: model.apply(variables, z, method="decode", train=train),
+    )
+
+
+# (networks, key, step, batch, hyper) -> (loss, terms)
+Loss = Callable[[Networks, jax.Array, jax.Array, Batch, Hyper], tuple[jax.Array, Terms]]
+
+
+def gradient_method(
+    model: nn.Module,
+    loss: Loss,
+    optimizer: optax.GradientTransformation,
+    *,
+    output: Callable[[jax.Array], jax.Array],
+    feed: str = "images",
+    axis_name: str | None = None,
+) -> Method:
+    """Returns the method whose step follows the gradient of one loss.
+
+    Args:
+      model: a module with ``encode`` and ``decode`` as :func:`models.create` gives.
+      loss: ``(networks, key, step, batch, hyper) -> (scalar, terms)``; images of the
+        batch come as floats, `step` is the number of updates done.
+      optimizer: an optax transformation that does *not* apply the learning rate
+        (``optax.scale_by_adam()``): the rate comes with `hyper`, so that it can be
+        a lane like every other hyperparameter.
+      output: what the decoder's logits mean as an image.
+      feed: see :class:`Method`.
+      axis_name: mapped axis over which the batch is split, under ``pmap``; the loss
+        must know of it too.
+    """
+
+    def init(key: jax.Array, batch: Batch) -> State:
+        variables = model.init(key, as_unit_interval(batch["image"][:1]))
+        params, model_state = split_variables(variables)
+        return new_state(params, model_state, optimizer.init(params))
+
+    def step(
+        key: jax.Array, state: State, batch: Batch, hyper: Hyper
+    ) -> tuple[State, Terms]:
+        batch = {name: as_unit_interval(value) for name, value in batch.items()}
+
+        def loss_fn(params):
+            nets = networks(model, params, state.model_state, train=True)
+            return loss(nets, key, state.step, batch, hyper)
+
+        (value, terms), grads = jax.value_and_grad(loss_fn, has_aux=True)(state.params)
+        params, opt_state = descend(
+            state.params,
+            grads,
+            state.opt_state,
+            optimizer,
+            hyper["learning_rate"],
+            axis_name,
+        )
+        state = state._replace(step=state.step + 1, params=params, opt_state=opt_state)
+        return state, {"loss": value, **terms}
+
+    def at(state: State) -> Networks:
+        return networks(model, state.params, state.model_state, train=False)
+
+    return Method(
+        init=init,
+        step=step,
+        encode=lambda state, x: at(state).encode(x),
+        decode=lambda state, z: at(state).decode(z),
+        output=output,
+        latent_groups=tuple(model.latent_groups),
+        feed=feed,
+    )

@@ -1,5 +1,7 @@
 """The scores of a run as rows and as a text table."""
 
+import json
+import pathlib
 from typing import Any, NamedTuple
 
 # Plain words for the headline scores; the metrics room has the definitions.
@@ -29,8 +31,9 @@ def score_rows(scores: dict[str, Any]) -> list[Row]:
     return [Row(name, value, _MEANING.get(name, "")) for name, value in flat.items()]
 
 
-def score_table(scores: dict[str, Any]) -> str:
-    """Returns the scores as text, one line each."""
+def score_table(workdir: pathlib.Path) -> str:
+    """Returns the scores of an evaluated run as text, one line each."""
+    scores = json.loads((workdir / "scores.json").read_text())
     rows = score_rows(scores)
     width = max(len(row.name) for row in rows)
     lines = [

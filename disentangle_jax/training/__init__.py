@@ -22,6 +22,10 @@ from disentangle_jax.training.compilation import (
 )
 from disentangle_jax.training.evaluation import check_trained as check_trained
 from disentangle_jax.training.evaluation import evaluate as evaluate
+from disentangle_jax.training.evaluation import (
+    evaluated_folders as evaluated_folders,
+)
+from disentangle_jax.training.export import export_lane as export_lane
 from disentangle_jax.training.logging import read_metrics as read_metrics
 from disentangle_jax.training.loop import Interrupted as Interrupted
 from disentangle_jax.training.loop import NonFiniteLoss as NonFiniteLoss
@@ -34,7 +38,10 @@ from disentangle_jax.training.run import read_config as read_config
 def train_and_evaluate(
     config: ml_collections.ConfigDict, workdir: str | os.PathLike
 ) -> dict[str, Any]:
-    """Trains `config` in `workdir`, from where it was, and returns its scores."""
+    """Trains `config` in `workdir`, from where it was, and returns its scores.
+
+    Where the config has lanes, the scores of each by its name.
+    """
     run = prepare(config, workdir)
     train(run)
     return evaluate(run)

@@ -11,11 +11,10 @@ import pathlib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
-
-from disentangle_jax.types import State
 
 
 class UnreadableCheckpoint(ValueError):
@@ -28,9 +27,9 @@ class Checkpoints:
     Synopsis::
 
         with Checkpoints(workdir / "checkpoints", keep=3) as checkpoints:
-            state = checkpoints.restore(like=fresh_state) or fresh_state
+            state = checkpoints.restore(like=abstract_state)
             ...
-            checkpoints.save(state)
+            checkpoints.save(step, state)
     """
 
     def __init__(self, directory: pathlib.Path, *, keep: int):
@@ -52,9 +51,8 @@ class Checkpoints:
         """Returns the step of the newest checkpoint, or None."""
         return self._manager.latest_step()
 
-    def save(self, state: State) -> None:
-        """Saves `state` under its step, in the background; saved steps are kept."""
-        step = int(state.step)
+    def save(self, step: int, state: Any) -> None:
+        """Saves `state`, in the background; a step that is saved is left alone."""
         if step in self._manager.all_steps():
             return
         self._manager.save(step, args=ocp.args.StandardSave(state))
@@ -63,11 +61,11 @@ class Checkpoints:
         """Returns when everything saved so far is on disk."""
         self._manager.wait_until_finished()
 
-    def restore(self, like: State) -> State | None:
+    def restore(self, like: Any) -> Any | None:
         """Returns the newest readable state, or None where nothing was ever saved.
 
         Args:
-          like: a state of the wanted structure, shapes and shardings.
+          like: the wanted structure, shapes and shardings (a pytree).
 
         Raises:
           UnreadableCheckpoint: there are checkpoints, but none can be read.

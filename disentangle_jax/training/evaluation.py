@@ -6,6 +6,7 @@ and ``pictures.npz``, the images that the report draws.
 
 import json
 import math
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,24 +15,74 @@ import jax.numpy as jnp
 import numpy as np
 
 from disentangle_jax import data, losses, metrics, sampling
-from disentangle_jax.methods import as_unit_interval
+from disentangle_jax.methods import Method, as_unit_interval
+from disentangle_jax.training import lanes
+from disentangle_jax.training import program as program_lib
 from disentangle_jax.training.checkpoint import Checkpoints
 from disentangle_jax.training.logging import Progress
 from disentangle_jax.training.provenance import recipe, write_json
-from disentangle_jax.training.run import Run
+from disentangle_jax.training.run import Run, start_workdir
 from disentangle_jax.types import State
 
 _RECONSTRUCTIONS, _HYBRIDS, _TRAVERSED, _TRAVERSAL_STEPS = 10, 40, 2, 9
 
 
 def evaluate(run: Run) -> dict[str, Any]:
-    """Scores the last checkpoint of `run` on its test split; returns the scores.
+    """Scores the last checkpoint of `run` on its test split.
 
     Codes are posterior means. The first ``eval.num_train`` random test images fit what
     a score has to fit, the next ``eval.num_test`` judge it (fewer of both, in the same
     ratio, where the split is smaller). The hybrid bank holds codes of training images.
+
+    Returns:
+      The scores; those of each lane by its name where the run has lanes, whose files
+      are in folders of their own.
     """
-    state = _restore(run)
+    carry = _restore(run)
+    state = program_lib.evaluated_state(run, carry)
+    compiled = _Compiled(run.method)
+    if not run.laned:
+        return _evaluate(run, state, compiled)
+    scores = {}
+    for number, lane in enumerate(run.lanes):
+        print(f"lane {number + 1} of {len(run.lanes)}: {lane.name}")
+        lane_run = run.lane_run(lane)
+        start_workdir(lane_run)
+        lane_state = lanes.take(state, number)
+        scores[lane.name] = _evaluate(lane_run, lane_state, compiled)
+    return scores
+
+
+def evaluated_folders(run: Run) -> list[pathlib.Path]:
+    """Returns the folders that :func:`evaluate` writes to: one per model."""
+    if not run.laned:
+        return [run.workdir]
+    return [run.lane_run(lane).workdir for lane in run.lanes]
+
+
+class _Compiled:
+    """Encoder and decoder, compiled once for all lanes."""
+
+    def __init__(self, method: Method):
+        def image(logits):
+            return jnp.clip(method.output(logits), 0.0, 1.0)
+
+        def encode(state, images):
+            x = as_unit_interval(images)
+            mean = method.encode(state, x).mean
+            logits = method.decode(state, mean)
+            errors = {"mse": losses.mse(x, image(logits))}
+            if method.output is jax.nn.sigmoid:
+                errors["bce"] = losses.bernoulli_reconstruction(x, logits)
+            return mean, errors
+
+        def decode(state, z):
+            return (image(method.decode(state, z)) * 255.0 + 0.5).astype(jnp.uint8)
+
+        self.encode, self.decode = jax.jit(encode), jax.jit(decode)
+
+
+def _evaluate(run: Run, state: State, compiled: _Compiled) -> dict[str, Any]:
     settings = run.config.eval
     rng = np.random.default_rng(settings.seed)
     indices = rng.permutation(run.test_set.indices)
@@ -40,9 +91,10 @@ def evaluate(run: Run) -> dict[str, Any]:
     if len(indices) < wanted:
         num_train = len(indices) * settings.num_train // wanted
     indices = indices[:wanted]
-    codes, errors = _encode(run, state, run.test_set, indices)
+    size = settings.batch_size
+    codes, errors = _encode(compiled, state, run.test_set, indices, size)
     bank_indices = rng.choice(run.train_set.indices, settings.hybrid_bank)
-    bank, _ = _encode(run, state, run.train_set, bank_indices)
+    bank, _ = _encode(compiled, state, run.train_set, bank_indices, size)
 
     scores = {
         "reconstruction": {
@@ -80,7 +132,7 @@ def evaluate(run: Run) -> dict[str, Any]:
     scores["config"] = json.loads(run.config.to_json())
     scores |= recipe()
     write_json(run.workdir / "scores.json", scores)
-    pictures = _pictures(run, state, indices, codes, bank)
+    pictures = _pictures(run, state, compiled, indices, codes, bank)
     np.savez_compressed(run.workdir / "pictures.npz", **pictures)
     return scores
 
@@ -104,38 +156,30 @@ def check_trained(run: Run) -> None:
         )
 
 
-def _restore(run: Run) -> State:
-    """Returns the state of the newest checkpoint of `run`."""
+def _restore(run: Run) -> program_lib.Carry:
+    """Returns the carry of the newest checkpoint of `run`."""
     check_trained(run)
     keep = run.config.train.keep_checkpoints
+    like = program_lib.abstract_carry(run, program_lib.build(run))
     with Checkpoints(run.workdir / "checkpoints", keep=keep) as checkpoints:
-        return checkpoints.restore(run.abstract_state())
+        return checkpoints.restore(like)
 
 
 def _encode(
-    run: Run, state: State, dataset: data.Dataset, indices: np.ndarray
+    compiled: _Compiled,
+    state: State,
+    dataset: data.Dataset,
+    indices: np.ndarray,
+    size: int,
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Returns the codes of images, and their reconstruction errors per image."""
-
-    @jax.jit
-    def encode(state, images):
-        x = as_unit_interval(images)
-        mean = run.method.encode(state, x).mean
-        logits = run.method.decode(state, mean)
-        errors = {
-            "bce": losses.bernoulli_reconstruction(x, logits),
-            "mse": losses.mse(x, jax.nn.sigmoid(logits)),
-        }
-        return mean, errors
-
-    size = run.config.eval.batch_size
     progress = Progress("encoding", len(indices), unit="images")
     parts = []
     for start in range(0, len(indices), size):
         chunk = indices[start : start + size]
         # The last batch is filled up, so that one program serves all.
         images = dataset.images(np.resize(chunk, size))
-        parts.append(jax.device_get(encode(state, images)))
+        parts.append(jax.device_get(compiled.encode(state, images)))
         progress.update(start + len(chunk))
     return jax.tree.map(lambda *a: np.concatenate(a)[: len(indices)], *parts)
 
@@ -149,7 +193,12 @@ def _mean_image_mse(run: Run, indices: np.ndarray, rng: np.random.Generator) -> 
 
 
 def _pictures(
-    run: Run, state: State, indices: np.ndarray, codes: np.ndarray, bank: np.ndarray
+    run: Run,
+    state: State,
+    compiled: _Compiled,
+    indices: np.ndarray,
+    codes: np.ndarray,
+    bank: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """Returns uint8 images for the report.
 
@@ -157,11 +206,6 @@ def _pictures(
     ``traversals`` ``[t, D, steps, H, W, C]``, each latent from its smallest to its
     largest test code, in order.
     """
-
-    @jax.jit
-    def decode(state, z):
-        logits = run.method.decode(state, z)
-        return (jax.nn.sigmoid(logits) * 255.0 + 0.5).astype(jnp.uint8)
 
     low, high = jnp.asarray(codes.min(axis=0)), jnp.asarray(codes.max(axis=0))
     walks = [
@@ -173,12 +217,13 @@ def _pictures(
         key, jnp.asarray(bank), _HYBRIDS, groups=run.method.latent_groups
     )
     traversals = [
-        np.stack([np.asarray(decode(state, row)) for row in walk]) for walk in walks
+        np.stack([np.asarray(compiled.decode(state, row)) for row in walk])
+        for walk in walks
     ]
     return {
         "originals": run.test_set.images(indices[:_RECONSTRUCTIONS]),
-        "reconstructions": np.asarray(decode(state, codes[:_RECONSTRUCTIONS])),
+        "reconstructions": np.asarray(compiled.decode(state, codes[:_RECONSTRUCTIONS])),
         "traversals": np.stack(traversals),
-        "hybrids": np.asarray(decode(state, drawn)),
+        "hybrids": np.asarray(compiled.decode(state, drawn)),
         "latent_groups": np.asarray(run.method.latent_groups),
     }

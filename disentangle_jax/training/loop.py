@@ -1,25 +1,22 @@
 """The training loop: thin, resumable at any step, and loud when it goes wrong."""
 
-import collections
-import itertools
-import math
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from types import FrameType
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
-from disentangle_jax import data
+from disentangle_jax.training import program as program_lib
 from disentangle_jax.training import run as run_lib
 from disentangle_jax.training.checkpoint import Checkpoints
+from disentangle_jax.training.feed import device_batches
 from disentangle_jax.training.logging import MetricsWriter, Progress, duration
+from disentangle_jax.training.program import Carry, Program
 from disentangle_jax.training.run import Run
-from disentangle_jax.types import State
 
 # Floating-point operations a second that a training step was seen to reach on a CPU
 # core; only for the first guess of a run's length, which the progress line corrects.
@@ -65,83 +62,138 @@ class StopSignals:
             signal.signal(number, handler)
 
 
-def train(run: Run) -> State:
+def train(run: Run) -> Carry:
     """Trains `run` to its last step, from its newest checkpoint where it has one.
 
-    Step ``t`` uses the key ``fold_in(step_key, t)`` and the batch that the stream
-    gives for ``t``, so a resumed run repeats what an uninterrupted one does.
+    Step ``t`` uses the key ``fold_in(key, t)`` and the batch that the stream gives for
+    ``t``, so a resumed run repeats what an uninterrupted one does.
 
     Raises:
       Interrupted: after SIGTERM or Ctrl-C, with the state saved.
-      NonFiniteLoss: with the step and the last good checkpoint.
+      NonFiniteLoss: with the step and the last good checkpoint. A run of several
+        lanes goes on as long as one is finite.
     """
     config = run.config.train
+    program = program_lib.build(run)
     run_lib.start_workdir(run)
     checkpoints = Checkpoints(run.workdir / "checkpoints", keep=config.keep_checkpoints)
     with checkpoints, StopSignals() as stop:
-        state = checkpoints.restore(run.abstract_state())
-        _announce(run, 0 if state is None else int(state.step))
-        if state is None:
-            state = _initial_state(run)
+        like = program_lib.abstract_carry(run, program)
+        carry = checkpoints.restore(like)
+        _announce(run, program, like, 0 if carry is None else int(carry.step))
+        if carry is None:
+            carry = _initial_carry(program, like)
         else:
-            print(f"continuing from the checkpoint of step {int(state.step)}")
-        start = int(state.step)
+            print(f"continuing from the checkpoint of step {int(carry.step)}")
+        start = int(carry.step)
         if start >= config.num_steps:
             print(f"already trained for {start} steps")
-            return state
-        writer = MetricsWriter(run.workdir, start_step=start)
-        try:
-            return _steps(run, state, checkpoints, writer, stop)
-        finally:
+            return carry
+        with Rows(run, start) as rows:
+            return _steps(run, program, carry, checkpoints, rows, stop)
+
+
+def _initial_carry(program: Program, like: Carry) -> Carry:
+    places = jax.tree.map(lambda s: s.sharding, like)
+    return jax.jit(program.init, out_shardings=places)()
+
+
+class Rows:
+    """The metric rows of a run: its own, or one file per lane."""
+
+    def __init__(self, run: Run, start: int):
+        self._folders = [run.workdir]
+        if run.laned:
+            self._folders = [run.lane_run(lane).workdir for lane in run.lanes]
+        for folder in self._folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        self._writers = [MetricsWriter(f, start_step=start) for f in self._folders]
+        self._names = [lane.name for lane in run.lanes]
+        self._dead: set[int] = set()
+
+    def __enter__(self) -> "Rows":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for writer in self._writers:
             writer.close()
 
+    def settle(self, waiting: list[tuple[int, dict]]) -> list[dict[str, float] | None]:
+        """Fetches terms of dispatches; returns their means per lane, None if dead.
 
-def _initial_state(run: Run) -> State:
-    zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), run.example())
-    init = jax.jit(run.method.init, out_shardings=run.replicated)
-    return init(run.keys()[0], zeros)
+        Args:
+          waiting: for each dispatch, the step it ended with and its terms.
 
+        Raises:
+          NonFiniteLoss: every lane is dead; tells the step at which the last died.
+        """
+        fetched = jax.device_get([terms for _, terms in waiting])
+        terms = {
+            name: np.concatenate([t[name] for t in fetched]).astype(np.float64)
+            for name in fetched[0]
+        }
+        count = len(self._writers)
+        terms = {name: values.reshape(-1, count) for name, values in terms.items()}
+        alive = terms.pop("alive").astype(bool)
+        last = waiting[-1][0]
+        first = last - len(alive) + 1
+        for lane in range(count):
+            if lane not in self._dead and not alive[:, lane].all():
+                at = first + int(np.argmin(alive[:, lane]))
+                self._dead.add(lane)
+                if len(self._dead) == count:
+                    raise NonFiniteLoss(str(at))
+                print(
+                    f"lane {self._names[lane]} became non-finite at step {at}; it is "
+                    f"frozen, {count - len(self._dead)} lanes go on"
+                )
+        return [
+            None
+            if lane in self._dead
+            else {name: values[:, lane].mean() for name, values in terms.items()}
+            for lane in range(count)
+        ]
 
-def _step_function(run: Run):
-    def step(key, state, batch, hyper):
-        return run.method.step(jax.random.fold_in(key, state.step), state, batch, hyper)
-
-    return jax.jit(step, donate_argnums=1)
+    def write(
+        self, step: int, means: list[dict[str, float] | None], rate: float
+    ) -> None:
+        """Writes one row for each living lane."""
+        for writer, values in zip(self._writers, means, strict=True):
+            if values is not None:
+                writer.write(step, {**values, "images_per_second": rate})
 
 
 def _steps(
     run: Run,
-    state: State,
+    program: Program,
+    carry: Carry,
     checkpoints: Checkpoints,
-    writer: MetricsWriter,
+    rows: Rows,
     stop: StopSignals,
-) -> State:
+) -> Carry:
     config = run.config.train
-    step_function, step_key = _step_function(run), run.keys()[1]
-    step = start = int(state.step)
+    compiled = jax.jit(program.steps, donate_argnums=0)
+    step = start = int(carry.step)
     progress = Progress("training", config.num_steps, start=start)
     waiting: list[tuple[int, dict]] = []
     logged_at, logged_step = time.monotonic(), start
 
-    def settle() -> dict[str, float]:
-        """Fetches the waiting terms, and returns their means."""
-        fetched = [(at, jax.device_get(terms)) for at, terms in waiting]
-        waiting.clear()
-        for at, terms in fetched:
-            if not math.isfinite(terms["loss"]):
-                progress.interrupt()
-                raise NonFiniteLoss(_non_finite_message("loss", at, checkpoints))
-        return {
-            name: float(sum(terms[name] for _, terms in fetched) / len(fetched))
-            for name in fetched[0][1]
-        }
+    def settle() -> list[dict[str, float] | None]:
+        try:
+            return rows.settle(waiting)
+        except NonFiniteLoss as error:
+            progress.interrupt()
+            raise NonFiniteLoss(_non_finite_message(str(error), checkpoints)) from None
+        finally:
+            waiting.clear()
 
-    for batch in _device_batches(run, start):
-        state, terms = step_function(step_key, state, batch, run.hyper)
-        step += 1
+    for batches in device_batches(run, start):
+        inputs = {"batches": batches, "constants": program.constants}
+        carry, terms = compiled(carry, inputs)
+        step += config.steps_per_dispatch
         waiting.append((step, terms))
         if len(waiting) > 2:
-            # Stay at most two steps ahead of the device, so that signals are
+            # Stay at most two dispatches ahead of the device, so that signals are
             # answered and the rate shown is the rate reached.
             jax.block_until_ready(waiting[-3][1]["loss"])
         stopping = stop.received is not None
@@ -150,56 +202,49 @@ def _steps(
             means = settle()
             now = time.monotonic()
             rate = (step - logged_step) * config.batch_size / (now - logged_at)
+            rate *= len(run.lanes)
             logged_at, logged_step = now, step
             if not stopping:
-                writer.write(step, {**means, "images_per_second": rate})
-            progress.update(step, f"loss {means['loss']:.2f}  {rate:.0f} images/s")
+                rows.write(step, means, rate)
+            progress.update(step, _note(means, rate))
         if step % config.checkpoint_every == 0 or last or stopping:
             if waiting:
                 settle()
-            if not _all_finite(state.params):
-                progress.interrupt()
-                raise NonFiniteLoss(
-                    _non_finite_message("parameters", step, checkpoints)
-                )
-            checkpoints.save(state)
+            checkpoints.save(step, carry)
         if stopping and not last:
             checkpoints.wait()
             progress.interrupt()
             raise Interrupted(stop.received, step)
     checkpoints.wait()
-    return state
+    return carry
 
 
-def _device_batches(run: Run, start: int) -> Iterator[dict[str, jax.Array]]:
-    """Yields the batches from step `start` on, moved to the devices ahead of use."""
-    config = run.config.train
-    stream = data.pipeline(
-        run.train_set,
-        batch_size=config.batch_size,
-        seed=config.seed,
-        start_step=start,
-        num_steps=config.num_steps - start,
-        prefetch=config.prefetch,
-    )
-    moved = (
-        {"image": jax.device_put(batch["image"], run.over_batch)} for batch in stream
-    )
-    ahead = collections.deque(itertools.islice(moved, config.prefetch))
-    while ahead:
-        yield ahead.popleft()
-        ahead.extend(itertools.islice(moved, 1))
+def _note(means: list[dict[str, float] | None], rate: float) -> str:
+    values = [mean["loss"] for mean in means if mean is not None]
+    lanes = f"{len(values)} of {len(means)} lanes  " if len(means) > 1 else ""
+    return f"{lanes}loss {sum(values) / len(values):.2f}  {rate:.0f} images/s"
 
 
-def _announce(run: Run, start: int) -> None:
+def _announce(run: Run, program: Program, like: Carry, start: int) -> None:
     """Says at once how long a CPU will take, where that is long."""
-    steps = run.config.train.num_steps - start
+    config = run.config.train
+    steps = config.num_steps - start
     if jax.default_backend() != "cpu" or steps <= 0:
         return
-    lowered = _step_function(run).lower(
-        run.keys()[1], run.abstract_state(), run.example(), run.hyper
-    )
-    flops = lowered.cost_analysis()["flops"]
+    shape = (config.steps_per_dispatch,)
+    if run.laned and not run.config.lanes.same_batches:
+        shape += (len(run.lanes),)
+    batches = {}
+    if config.input == "stream":
+        batches = jax.tree.map(
+            lambda s: jax.ShapeDtypeStruct(shape + s.shape, s.dtype), run.example()
+        )
+    inputs = {"batches": batches, "constants": program.constants}
+    cost = jax.jit(program.steps).lower(like, inputs).cost_analysis()
+    # A loop over steps or chunks of lanes counts its body once.
+    flops = cost["flops"]
+    if run.config.lanes.chunk:
+        flops *= len(run.lanes) / run.config.lanes.chunk
     cores = os.process_cpu_count() if sys.version_info >= (3, 13) else os.cpu_count()
     seconds = flops * steps / (cores * _CPU_FLOPS_PER_CORE)
     if seconds > 3600:
@@ -210,18 +255,13 @@ def _announce(run: Run, start: int) -> None:
         )
 
 
-@jax.jit
-def _all_finite(tree) -> jax.Array:
-    return jnp.array([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]).all()
-
-
-def _non_finite_message(what: str, step: int, checkpoints: Checkpoints) -> str:
+def _non_finite_message(step: str, checkpoints: Checkpoints) -> str:
     checkpoints.wait()
     good = checkpoints.latest_step()
     kept = "no checkpoint was saved yet"
     if good is not None:
         kept = f"the last good checkpoint is of step {good}"
     return (
-        f"training: the {what} became non-finite at step {step}; {kept}. Lower "
-        "`optimizer.learning_rate`, or look at the data."
+        f"training: the loss or a parameter became non-finite at step {step}; {kept}. "
+        "Lower `optimizer.learning_rate`, or look at the data."
     )

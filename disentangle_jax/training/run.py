@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import pathlib
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import jax
 import ml_collections
 import optax
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType
 
 from disentangle_jax import data, methods, metrics, models
 from disentangle_jax.methods import Method
+from disentangle_jax.training import schedules
+from disentangle_jax.training.lanes import Lane, config_of, expand
 from disentangle_jax.training.provenance import write_json
-from disentangle_jax.types import State, unknown_name
+from disentangle_jax.types import unknown_name
 
 # What may differ from the config a workdir was started with: how long it trains,
 # how often it saves and reports, and how it is judged.
@@ -39,8 +41,8 @@ class Run:
       train_set: the training split.
       test_set: the test split.
       method: networks, objective and step.
-      hyper: value of each hyperparameter, and of ``learning_rate``.
-      mesh: the devices the batch is spread over.
+      lanes: the models that are trained; one where the config asks for no lanes.
+      mesh: devices, ``("lanes", "data")``.
     """
 
     config: ml_collections.ConfigDict
@@ -48,33 +50,36 @@ class Run:
     train_set: data.Dataset
     test_set: data.Dataset
     method: Method
-    hyper: dict[str, float]
+    lanes: tuple[Lane, ...]
     mesh: jax.sharding.Mesh
 
     @property
-    def replicated(self) -> NamedSharding:
-        return NamedSharding(self.mesh, P())
-
-    @property
-    def over_batch(self) -> NamedSharding:
-        return NamedSharding(self.mesh, P("data"))
-
-    def keys(self) -> tuple[jax.Array, jax.Array]:
-        """Returns the keys of the initial state and of the steps."""
-        init_key, step_key = jax.random.split(jax.random.key(self.config.train.seed))
-        return init_key, step_key
+    def laned(self) -> bool:
+        """Whether the state has a lane axis."""
+        return bool(self.lanes[0].name)
 
     def example(self) -> dict[str, jax.ShapeDtypeStruct]:
         """Returns the shapes of one batch."""
-        shape = (self.config.train.batch_size, *self.train_set.image_shape)
-        return {"image": jax.ShapeDtypeStruct(shape, "uint8")}
+        rows = self.config.train.batch_size
+        image = jax.ShapeDtypeStruct((rows, *self.train_set.image_shape), "uint8")
+        factors = len(self.train_set.factor_sizes)
+        return {
+            "images": {"image": image},
+            "pairs": {"image": image, "image2": image},
+            "labels": {
+                "image": image,
+                "labelled_image": image,
+                "labels": jax.ShapeDtypeStruct((rows, factors), "int32"),
+            },
+        }[self.method.feed]
 
-    def abstract_state(self) -> State:
-        """Returns shapes, dtypes and shardings of the state; allocates nothing."""
-        shapes = jax.eval_shape(self.method.init, self.keys()[0], self.example())
-        return jax.tree.map(
-            lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=self.replicated),
-            shapes,
+    def lane_run(self, lane: Lane) -> "Run":
+        """Returns the run that one lane is, in a folder below this one's."""
+        return dataclasses.replace(
+            self,
+            config=config_of(self.config, lane),
+            workdir=self.workdir / "lanes" / lane.name,
+            lanes=(lane._replace(name=""),),
         )
 
 
@@ -86,30 +91,88 @@ def prepare(config: ml_collections.ConfigDict, workdir: str | os.PathLike) -> Ru
       FileNotFoundError: a dataset's file is missing; says what to fetch.
     """
     workdir = pathlib.Path(workdir)
-    _check_positive(config)
+    _check_numbers(config)
     _check_workdir(config, workdir)
+    lanes = expand(config)
+    for name in config.train.schedules:
+        if name not in lanes[0].hyper:
+            raise unknown_name("config", "train.schedules", name, lanes[0].hyper)
+        schedules.create(name, config.train.schedules[name])
     train_set = load_split(config, "train")
     test_set = load_split(config, "test")
     model_options = dict(config.model)
     model = models.create(
         model_options.pop("name"), train_set.image_shape, **model_options
     )
-    hyper = _hyper(config)
-    optimizer = optax.scale_by_adam(
-        b1=config.optimizer.b1, b2=config.optimizer.b2, eps=config.optimizer.eps
+    method = methods.create(
+        config.method.name,
+        model,
+        _optimizer(config),
+        dataset_size=len(train_set.indices),
+        factor_sizes=train_set.factor_sizes,
+        **_method_options(config),
     )
-    method = methods.create(config.method.name, model, optimizer)
+    _check_feed(config, train_set, method)
     for score in config.eval.scores:
         if score not in metrics.names():
             raise unknown_name("config", "eval.scores", score, metrics.names())
-    mesh = _mesh(config.train.batch_size)
-    if len(train_set.indices) < config.train.batch_size:
+    return Run(
+        config, workdir, train_set, test_set, method, lanes, _mesh(config, len(lanes))
+    )
+
+
+def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
+    optimizer = optax.scale_by_adam(
+        b1=config.optimizer.b1, b2=config.optimizer.b2, eps=config.optimizer.eps
+    )
+    if config.optimizer.accumulate == 1:
+        return optimizer
+    several = optax.MultiSteps(optimizer, config.optimizer.accumulate)
+    return several.gradient_transformation()
+
+
+def _method_options(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    """Returns the choices of ``config.method``, and rejects what is no field of it."""
+    fields = dict(config.method)
+    name = fields.pop("name")
+    numbers, choices = methods.hyperparameters(name), methods.options(name)
+    for field in fields:
+        if field not in numbers and field not in choices:
+            known = [*numbers, *choices]
+            raise unknown_name(f"method {name!r}", "field", field, known)
+    return {field: fields[field] for field in fields if field in choices}
+
+
+def _check_feed(
+    config: ml_collections.ConfigDict, train_set: data.Dataset, method: Method
+) -> None:
+    count = len(train_set.indices)
+    if count < config.train.batch_size:
         raise ValueError(
-            f"config: `train.batch_size` must be at most the {len(train_set.indices)} "
-            f"training "
-            f"images of {config.data.name}, got {config.train.batch_size}."
+            f"config: `train.batch_size` must be at most the {count} training images "
+            f"of {config.data.name}, got {config.train.batch_size}."
         )
-    return Run(config, workdir, train_set, test_set, method, hyper, mesh)
+    if method.feed == "labels" and config.data.num_labels > count:
+        raise ValueError(
+            f"config: `data.num_labels` must be at most the {count} training images "
+            f"of {config.data.name}, got {config.data.num_labels}."
+        )
+    if method.feed != "images" and not train_set.factor_sizes:
+        raise ValueError(
+            f"config: `method.name` {config.method.name!r} needs a dataset with "
+            f"factors, and {config.data.name} has none."
+        )
+    if config.train.input not in ("stream", "device"):
+        raise unknown_name(
+            "config", "train.input", config.train.input, ("stream", "device")
+        )
+    if config.train.input == "device" and (
+        method.feed != "images" or not config.lanes.same_batches
+    ):
+        raise ValueError(
+            "config: `train.input` must be 'stream' for methods that see pairs or "
+            "labels, and for lanes with batches of their own."
+        )
 
 
 def load_split(config: ml_collections.ConfigDict, split: str) -> data.Dataset:
@@ -138,43 +201,55 @@ def read_config(workdir: str | os.PathLike) -> ml_collections.ConfigDict:
             f"workdir: {workdir} holds no run (no config.json); train one there "
             "first, or name the right --workdir."
         )
-    return ml_collections.ConfigDict(json.loads(path.read_text()))
+    saved = json.loads(path.read_text())
+    lanes = ml_collections.ConfigDict(saved.pop("lanes"), convert_dict=False)
+    config = ml_collections.ConfigDict(saved)
+    config.lanes = lanes
+    # JSON has lists where a config has tuples.
+    for section in config.values():
+        for name, value in section.items():
+            if isinstance(value, list):
+                with section.ignore_type():
+                    section[name] = tuple(value)
+    return config
 
 
-def _hyper(config: ml_collections.ConfigDict) -> dict[str, float]:
-    values = dict(config.method)
-    name = values.pop("name")
-    known = methods.hyperparameters(name)
-    for field in values:
-        if field not in known:
-            raise unknown_name(f"method {name!r}", "hyperparameter", field, known)
-    missing = [field for field in known if known[field] is None and field not in values]
-    if missing:
-        raise ValueError(
-            f"config: `method.{missing[0]}` must be set for {name!r}; add "
-            f"--config.method.{missing[0]}=VALUE."
-        )
-    return {**values, "learning_rate": config.optimizer.learning_rate}
-
-
-def _mesh(batch_size: int) -> jax.sharding.Mesh:
+def _mesh(config: ml_collections.ConfigDict, lanes: int) -> jax.sharding.Mesh:
+    """Returns all devices as lanes × data; as many as can be share the lanes."""
     count = jax.device_count()
-    if batch_size % count:
+    across = math.gcd(lanes, count)
+    if config.train.mesh:
+        across, along = config.train.mesh
+        if across * along != count or lanes % across:
+            raise ValueError(
+                "config: `train.mesh` must be two numbers whose product is the "
+                f"{count} devices, the first dividing the {lanes} lanes, got "
+                f"{config.train.mesh}."
+            )
+    along = count // across
+    batch_size = config.train.batch_size
+    if batch_size % along:
         raise ValueError(
-            f"config: `train.batch_size` must be a multiple of the {count} devices, "
-            f"got {batch_size}; use {max(1, round(batch_size / count)) * count}."
+            f"config: `train.batch_size` must be a multiple of the {along} devices "
+            f"that share a batch, got {batch_size}; use "
+            f"{max(1, round(batch_size / along)) * along}."
         )
-    return jax.make_mesh((count,), ("data",), axis_types=(AxisType.Auto,))
+    return jax.make_mesh(
+        (across, along), ("lanes", "data"), axis_types=(AxisType.Auto,) * 2
+    )
 
 
-def _check_positive(config: ml_collections.ConfigDict) -> None:
+def _check_numbers(config: ml_collections.ConfigDict) -> None:
     positive = {
+        "data.num_labels": config.data.num_labels,
+        "optimizer.accumulate": config.optimizer.accumulate,
         "train.num_steps": config.train.num_steps,
         "train.batch_size": config.train.batch_size,
+        "train.steps_per_dispatch": config.train.steps_per_dispatch,
         "train.log_every": config.train.log_every,
         "train.checkpoint_every": config.train.checkpoint_every,
         "train.keep_checkpoints": config.train.keep_checkpoints,
-        "optimizer.learning_rate": config.optimizer.learning_rate,
+        "train.prefetch": config.train.prefetch,
         "eval.num_train": config.eval.num_train,
         "eval.num_test": config.eval.num_test,
         "eval.batch_size": config.eval.batch_size,
@@ -183,6 +258,18 @@ def _check_positive(config: ml_collections.ConfigDict) -> None:
     for field, value in positive.items():
         if value <= 0:
             raise ValueError(f"config: `{field}` must be positive, got {value}.")
+    together = config.train.steps_per_dispatch
+    for field in ("num_steps", "log_every", "checkpoint_every"):
+        if config.train[field] % together:
+            raise ValueError(
+                f"config: `train.{field}` must be a multiple of the {together} steps "
+                f"of `train.steps_per_dispatch`, got {config.train[field]}."
+            )
+    if not 0 <= config.train.ema_decay < 1:
+        raise ValueError(
+            f"config: `train.ema_decay` must lie in [0, 1), got "
+            f"{config.train.ema_decay}."
+        )
 
 
 def _check_workdir(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> None:

@@ -61,7 +61,7 @@ def test_page_and_table_show_each_score(workdir):
 
     scores = json.loads((workdir / "scores.json").read_text())
     text = "".join(Page(reports.write(workdir).read_text()).words)
-    table = reports.score_table(scores)
+    table = reports.score_table(workdir)
     mse = scores["reconstruction"]["mse"]
     for shown in (text, table):
         assert f"{mse:.4f}" in shown

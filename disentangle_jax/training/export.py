@@ -1,0 +1,49 @@
+"""A lane as an ordinary run."""
+
+import dataclasses
+import os
+import pathlib
+import shutil
+
+from disentangle_jax.training import lanes
+from disentangle_jax.training import program as program_lib
+from disentangle_jax.training.checkpoint import Checkpoints
+from disentangle_jax.training.run import Run, start_workdir
+from disentangle_jax.types import unknown_name
+
+
+def export_lane(run: Run, name: str, workdir: str | os.PathLike) -> Run:
+    """Writes one lane of a trained run as a run of its own, which can be continued.
+
+    Args:
+      run: a trained run with lanes.
+      name: of the lane, e.g. ``"beta=4,seed=0"``.
+      workdir: folder to write to; it must not exist.
+
+    Returns:
+      The run of the lane: config, checkpoint and metric rows are in its folder.
+    """
+    names = [lane.name for lane in run.lanes]
+    if name not in names:
+        raise unknown_name("export_lane", "name", name, names)
+    workdir = pathlib.Path(workdir)
+    if workdir.exists():
+        raise ValueError(f"export_lane: `workdir` must not exist, and {workdir} does.")
+    number = names.index(name)
+    keep = run.config.train.keep_checkpoints
+    like = program_lib.abstract_carry(run, program_lib.build(run))
+    with Checkpoints(run.workdir / "checkpoints", keep=keep) as checkpoints:
+        carry = checkpoints.restore(like)
+    if carry is None:
+        raise ValueError(f"export_lane: {run.workdir} holds no checkpoint yet.")
+    step = int(carry.step)
+    inside = run.lane_run(run.lanes[number])
+    alone = dataclasses.replace(inside, workdir=workdir)
+    start_workdir(alone)
+    shutil.copy(inside.workdir / "metrics.jsonl", workdir / "metrics.jsonl")
+    state, average, alive = lanes.take(
+        (carry.state, carry.average, carry.alive), number
+    )
+    with Checkpoints(workdir / "checkpoints", keep=keep) as checkpoints:
+        checkpoints.save(step, program_lib.Carry(carry.step, state, average, alive))
+    return alone

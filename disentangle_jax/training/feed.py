@@ -1,0 +1,108 @@
+"""The batches of a run: what its method needs, where its lanes and devices are."""
+
+import collections
+import itertools
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from disentangle_jax import data
+from disentangle_jax.training.run import Run
+
+HostBatch = dict[str, np.ndarray]
+
+
+def device_batches(run: Run, start: int) -> Iterator[dict[str, jax.Array]]:
+    """Yields stacks of ``train.steps_per_dispatch`` batches, moved ahead of use.
+
+    Every array has the shape ``[k, B, …]``, or ``[k, L, B, …]`` where lanes have
+    batches of their own. With device-resident input there is nothing to move.
+
+    Args:
+      run: the run.
+      start: step of the first batch.
+    """
+    config = run.config.train
+    dispatches = (config.num_steps - start) // config.steps_per_dispatch
+    if config.input == "device":
+        yield from itertools.repeat({}, dispatches)
+        return
+    stacks = _stacked(_host_batches(run, start), config.steps_per_dispatch)
+    own = run.laned and not run.config.lanes.same_batches
+    place = NamedSharding(
+        run.mesh, P(None, "lanes", "data") if own else P(None, "data")
+    )
+    moved = (
+        {
+            name: jax.make_array_from_process_local_data(place, value)
+            for name, value in stack.items()
+        }
+        for stack in stacks
+    )
+    ahead = collections.deque(itertools.islice(moved, config.prefetch))
+    while ahead:
+        yield ahead.popleft()
+        ahead.extend(itertools.islice(moved, 1))
+
+
+def _stacked(batches: Iterator[HostBatch], count: int) -> Iterator[HostBatch]:
+    while group := list(itertools.islice(batches, count)):
+        yield {name: np.stack([b[name] for b in group]) for name in group[0]}
+
+
+def _host_batches(run: Run, start: int) -> Iterator[HostBatch]:
+    if not run.laned or run.config.lanes.same_batches:
+        return _one_stream(run, run.config.data.seed, start)
+    streams = [_one_stream(run, lane.seed, start) for lane in run.lanes]
+    return (
+        {name: np.stack([b[name] for b in batches]) for name in batches[0]}
+        for batches in zip(*streams)
+    )
+
+
+def _one_stream(run: Run, seed: int, start: int) -> Iterator[HostBatch]:
+    """Yields the batches of one seed; batch ``t`` depends on the seed and t alone."""
+    config = run.config.train
+    changed = None
+    if run.method.feed == "pairs":
+        changed = run.config.data.changed_factors
+        changed = int(changed) if changed.isdigit() else changed
+    stream = data.pipeline(
+        run.train_set,
+        batch_size=config.batch_size,
+        seed=seed,
+        start_step=start,
+        num_steps=config.num_steps - start,
+        prefetch=config.prefetch,
+        process_index=jax.process_index(),
+        process_count=jax.process_count(),
+        pairs=changed,
+    )
+    images = (
+        {name: batch[name] for name in ("image", "image2") if name in batch}
+        for batch in stream
+    )
+    if run.method.feed == "labels":
+        return _with_labels(run, images, seed, start)
+    return images
+
+
+def _with_labels(
+    run: Run, images: Iterator[HostBatch], seed: int, start: int
+) -> Iterator[HostBatch]:
+    """Adds a batch of labelled images, cycled from a small set fixed by the seed."""
+    config = run.config
+    rng = np.random.default_rng([seed, config.data.num_labels])
+    known = rng.choice(run.train_set.indices, config.data.num_labels, replace=False)
+    rows = config.train.batch_size // jax.process_count()
+    for step, batch in enumerate(images, start):
+        first = step * config.train.batch_size + jax.process_index() * rows
+        chosen = known[np.arange(first, first + rows) % len(known)]
+        yield {
+            **batch,
+            "labelled_image": run.train_set.images(chosen),
+            "labels": run.train_set.factors(chosen).astype(np.int32),
+        }

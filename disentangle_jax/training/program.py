@@ -1,0 +1,168 @@
+"""The compiled program of a run: its first state, and several steps at a time."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from disentangle_jax import data
+from disentangle_jax.training import schedules as schedules_lib
+from disentangle_jax.training.run import Run
+from disentangle_jax.types import State
+
+
+class Carry(NamedTuple):
+    """What goes from dispatch to dispatch, and into checkpoints (a pytree).
+
+    Attributes:
+      step: ``[]`` int32, steps done.
+      state: state of the method; with a leading lane axis where the run has lanes.
+      average: moving average of the parameters; empty where none is kept.
+      alive: ``[]`` or ``[L]`` bool. A lane whose loss or parameters become non-finite
+        keeps its last good state from then on.
+    """
+
+    step: jax.Array
+    state: State
+    average: Any
+    alive: jax.Array
+
+
+class Program(NamedTuple):
+    """Pure functions of one run, not yet compiled.
+
+    Attributes:
+      init: ``() -> Carry``.
+      steps: ``(carry, inputs) -> (carry, terms)``; `terms` have a leading step axis
+        ``[k]``, then the lane axis where there are lanes.
+      constants: arrays that ``inputs["constants"]`` must hold: keys, hyperparameters
+        and the device-resident images.
+    """
+
+    init: Callable[[], Carry]
+    steps: Callable[[Carry, dict], tuple[Carry, dict]]
+    constants: dict
+
+
+def build(run: Run) -> Program:
+    """Returns the program of `run`."""
+    train = run.config.train
+    lanes, laned = run.lanes, run.laned
+    schedules = {
+        name: schedules_lib.create(name, train.schedules[name])
+        for name in train.schedules
+    }
+    roots = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed)))(
+        jnp.array([lane.seed for lane in lanes], jnp.uint32)
+    )
+    hyper = {
+        name: jnp.array([lane.hyper[name] for lane in lanes], jnp.float32)
+        for name in lanes[0].hyper
+    }
+    init_keys, constants = roots[:, 0], {"keys": roots[:, 1], "hyper": hyper}
+    if not laned:
+        init_keys, constants = jax.tree.map(lambda a: a[0], (init_keys, constants))
+    draw = None
+    if train.input == "device":
+        draw, constants["images"] = data.device_sampler(run.train_set)
+
+    def first(key: jax.Array) -> tuple[State, Any]:
+        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), run.example())
+        state = run.method.init(key, zeros)
+        average = jax.tree.map(jnp.copy, state.params) if train.ema_decay else {}
+        return state, average
+
+    def init() -> Carry:
+        state, average = (jax.vmap(first) if laned else first)(init_keys)
+        alive = jnp.ones(len(lanes) if laned else (), bool)
+        return Carry(jnp.zeros((), jnp.int32), state, average, alive)
+
+    def one_model(step, key, hyper, batch, state, average, alive):
+        hyper = {
+            name: value * schedules[name](step) if name in schedules else value
+            for name, value in hyper.items()
+        }
+        new, terms = run.method.step(jax.random.fold_in(key, step), state, batch, hyper)
+        finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(new.params)]
+        alive = alive & jnp.isfinite(terms["loss"]) & jnp.stack(finite).all()
+        new = jax.tree.map(lambda n, o: jnp.where(alive, n, o), new, state)
+        average = jax.tree.map(
+            lambda a, p: train.ema_decay * a + (1 - train.ema_decay) * p,
+            average,
+            new.params if train.ema_decay else {},
+        )
+        return new, average, alive, terms
+
+    def all_models(step, constants, batch, carry):
+        args = (constants["keys"], constants["hyper"])
+        rest = (carry.state, carry.average, carry.alive)
+        if not laned:
+            return one_model(step, *args, batch, *rest)
+        shared = run.config.lanes.same_batches
+        axes = (None, 0, 0, None if shared else 0, 0, 0, 0)
+        many = jax.vmap(one_model, in_axes=axes)
+        chunk = run.config.lanes.chunk
+        if not chunk:
+            return many(step, *args, batch, *rest)
+        # One chunk of lanes after the other, so that only a chunk's activations live.
+        split = (*args, *rest) if shared else (*args, *rest, batch)
+        split = jax.tree.map(lambda a: a.reshape(-1, chunk, *a.shape[1:]), split)
+
+        def some(parts):
+            own = batch if shared else parts[5]
+            return many(step, *parts[:2], own, *parts[2:5])
+
+        done = jax.lax.map(some, split)
+        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), done)
+
+    def one_step(carry: Carry, batch, constants) -> tuple[Carry, dict]:
+        if draw is not None:
+            key = jax.random.fold_in(jax.random.key(run.config.data.seed), carry.step)
+            batch = {"image": draw(key, train.batch_size, constants["images"])["image"]}
+        state, average, alive, terms = all_models(carry.step, constants, batch, carry)
+        carry = Carry(carry.step + 1, state, average, alive)
+        return carry, {**terms, "alive": alive}
+
+    def steps(carry: Carry, inputs: dict) -> tuple[Carry, dict]:
+        batches, constants = inputs["batches"], inputs["constants"]
+        if train.steps_per_dispatch == 1:
+            # Without a loop: XLA on CPU runs the body of a loop less in parallel.
+            batch = jax.tree.map(lambda a: a[0], batches)
+            carry, terms = one_step(carry, batch, constants)
+            return carry, jax.tree.map(lambda a: a[None], terms)
+        return jax.lax.scan(
+            lambda carry, batch: one_step(carry, batch, constants),
+            carry,
+            batches,
+            length=train.steps_per_dispatch,
+        )
+
+    return Program(init, steps, constants)
+
+
+def shardings(run: Run, carry: Carry) -> Carry:
+    """Returns where each leaf of the carry lives: lanes over the mesh, else copies."""
+    lanes = NamedSharding(run.mesh, P("lanes") if run.laned else P())
+    everywhere = NamedSharding(run.mesh, P())
+    placed = jax.tree.map(lambda _: lanes, carry)
+    return placed._replace(step=everywhere)
+
+
+def abstract_carry(run: Run, program: Program) -> Carry:
+    """Returns shapes, dtypes and shardings of the carry; allocates nothing."""
+    shapes = jax.eval_shape(program.init)
+    return jax.tree.map(
+        lambda s, place: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=place),
+        shapes,
+        shardings(run, shapes),
+    )
+
+
+def evaluated_state(run: Run, carry: Carry) -> State:
+    """Returns the state that is scored: with averaged parameters where kept."""
+    if run.config.train.ema_decay:
+        return carry.state._replace(params=carry.average)
+    return carry.state

@@ -1,0 +1,356 @@
+"""Each method's step against its objective written out, and on several devices."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from disentangle_jax import losses, methods, models, sampling
+from disentangle_jax.types import Posterior
+
+SHAPE = (8, 8, 1)
+
+# What each method needs beyond its defaults.
+HYPER = {
+    "beta_vae": {"beta": 2.0},
+    "annealed_vae": {"c_max": 5.0, "threshold": 4.0},
+    "beta_tc_vae": {"beta": 3.0},
+    "dip_vae_i": {"lambda_od": 2.0},
+    "dip_vae_ii": {"lambda_od": 2.0},
+    "info_vae": {"lambda_": 5.0},
+    "information_dropout": {"beta": 1.0, "gamma": 0.5},
+    "factor_vae": {"gamma": 3.0},
+    "few_labels_vae": {"gamma_sup": 2.0},
+}
+CHOICES = {"factor_vae": {"critic_width": 8}}
+
+
+def create(name, **more):
+    model = models.create("fc1200", SHAPE, width=8, latent_dim=3)
+    if name in ("ae", "wae"):
+        model = Deterministic(model)
+    return methods.create(
+        name,
+        model,
+        optax.scale_by_adam(),
+        dataset_size=100,
+        factor_sizes=(3, 4),
+        **CHOICES.get(name, {}),
+        **more,
+    )
+
+
+class Deterministic:
+    """A network whose encoder gives no spread."""
+
+    def __init__(self, model):
+        self.model, self.latent_groups = model, model.latent_groups
+        self.init = model.init
+
+    def apply(self, variables, x, *, method, train=False):
+        out = self.model.apply(variables, x, method=method, train=train)
+        return Posterior(out.mean) if method == "encode" else out
+
+
+def hyper(name):
+    values = methods.hyperparameters(name) | HYPER.get(name, {})
+    return {**values, "learning_rate": 1e-2}
+
+
+def batch(key, rows=8):
+    keys = jax.random.split(key, 4)
+    image = functools.partial(jax.random.randint, shape=(rows, *SHAPE), minval=0)
+    return {
+        "image": image(keys[0], maxval=256, dtype=jnp.int32).astype(jnp.uint8),
+        "image2": image(keys[1], maxval=256, dtype=jnp.int32).astype(jnp.uint8),
+        "labelled_image": image(keys[2], maxval=256, dtype=jnp.int32).astype(jnp.uint8),
+        "labels": jax.random.randint(keys[3], (rows, 2), 0, 3),
+    }
+
+
+def fed(method, examples):
+    names = {
+        "images": ("image",),
+        "pairs": ("image", "image2"),
+        "labels": ("image", "labelled_image", "labels"),
+    }[method.feed]
+    return {name: examples[name] for name in names}
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_loss_falls_on_one_batch(name, getkey):
+    method = create(name)
+    data = fed(method, batch(getkey()))
+    state = method.init(getkey(), data)
+    step = jax.jit(method.step)
+    key, seen = getkey(), []
+    numbers = hyper(name) | ({"c_max": 0.0} if name == "annealed_vae" else {})
+    for _ in range(30):
+        state, terms = step(key, state, data, numbers)
+        seen.append(float(terms["loss"]))
+    assert seen[-1] < seen[0]
+    assert int(state.step) == 30
+    assert all(np.isfinite(value) for value in terms.values())
+    x = jnp.asarray(data["image"], jnp.float32) / 255
+    posterior = method.encode(state, x)
+    assert method.output(method.decode(state, posterior.mean)).shape == x.shape
+
+
+def test_step_is_the_gradient_of_the_named_objective(getkey):
+    # beta-TCVAE by hand: encode, draw, decode, differentiate, one update of Adam.
+    method = create("beta_tc_vae")
+    data = fed(method, batch(getkey()))
+    state = method.init(getkey(), data)
+    key, numbers = getkey(), hyper("beta_tc_vae")
+    new, terms = method.step(key, state, data, numbers)
+    x = data["image"].astype(jnp.float32) / 255
+
+    def loss(params):
+        at = state._replace(params=params)
+        mean, log_var, _ = method.encode(at, x)
+        z = sampling.reparameterize(jax.random.split(key)[0], mean, log_var)
+        return losses.beta_tc_vae(
+            x, method.decode(at, z), z, mean, log_var, beta=3.0, dataset_size=100
+        )
+
+    (value, parts), grads = jax.value_and_grad(loss, has_aux=True)(state.params)
+    assert float(terms["loss"]) == pytest.approx(float(value), rel=1e-6)
+    assert float(terms["total_correlation"]) == pytest.approx(
+        float(parts["total_correlation"]), rel=1e-5
+    )
+    adam = optax.adam(1e-2)
+    updates, _ = adam.update(grads, adam.init(state.params))
+    expected = optax.apply_updates(state.params, updates)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), new.params, expected
+    )
+
+
+def test_accumulated_gradients_equal_one_large_batch(getkey):
+    # A deterministic autoencoder: its loss is a plain mean over the images.
+    halves = [batch(getkey())["image"] for _ in range(2)]
+    model = Deterministic(models.create("fc1200", SHAPE, width=8, latent_dim=3))
+    twice = optax.MultiSteps(optax.scale_by_adam(), 2).gradient_transformation()
+    split = methods.create("ae", model, twice)
+    whole = methods.create("ae", model, optax.scale_by_adam())
+    start = split.init(getkey(), {"image": halves[0]})
+    numbers, key = hyper("ae"), getkey()
+    state, _ = split.step(key, start, {"image": halves[0]}, numbers)
+    jax.tree.map(np.testing.assert_array_equal, state.params, start.params)
+    state, _ = split.step(key, state, {"image": halves[1]}, numbers)
+    large = start._replace(opt_state=optax.scale_by_adam().init(start.params))
+    both = {"image": jnp.concatenate(halves)}
+    expected, _ = whole.step(key, large, both, numbers)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5),
+        state.params,
+        expected.params,
+    )
+
+
+def test_capacity_grows_with_the_step(getkey):
+    method = create("annealed_vae")
+    data = fed(method, batch(getkey()))
+    state = method.init(getkey(), data)
+    key, numbers = getkey(), hyper("annealed_vae")
+    for step, capacity in ((0, 0.0), (2, 2.5), (4, 5.0), (9, 5.0)):
+        at = state._replace(step=jnp.int32(step))
+        _, terms = method.step(key, at, data, numbers)
+        gap = 1000.0 * abs(float(terms["kl"]) - capacity)
+        expected = float(terms["reconstruction"]) + gap
+        assert float(terms["loss"]) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("name, factor", [("dip_vae_i", 10.0), ("dip_vae_ii", 1.0)])
+def test_dip_weighs_the_diagonal_by_its_factor(name, factor, getkey):
+    method = create(name)
+    data = fed(method, batch(getkey()))
+    state = method.init(getkey(), data)
+    _, terms = method.step(getkey(), state, data, hyper(name))
+    x = data["image"].astype(jnp.float32) / 255
+    mean, log_var, _ = method.encode(state, x)
+    penalty = losses.dip_penalty(
+        mean, log_var, kind=name[8:], lambda_od=2.0, lambda_d=2.0 * factor
+    )
+    expected = terms["reconstruction"] + terms["kl"] + penalty
+    assert float(terms["loss"]) == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_factor_vae_updates_each_network_by_its_own_loss(batches, getkey):
+    method = create("factor_vae", batches=batches)
+    data = fed(method, batch(getkey()))
+    state = method.init(getkey(), data)
+    key, numbers = getkey(), hyper("factor_vae")
+    new, terms = method.step(key, state, data, numbers)
+    critic = models.FactorCritic(width=8)
+    draw_key, permute_key = jax.random.split(key)
+    x = data["image"].astype(jnp.float32) / 255
+    mean, log_var, _ = method.encode(state, x)
+    z = sampling.reparameterize(draw_key, mean, log_var)
+    half = len(x) // batches
+    other = z if batches == 1 else z[half:]
+    permuted = sampling.permute_dims(permute_key, other)
+
+    def critic_loss(params):
+        odds = functools.partial(critic.apply, {"params": params})
+        return losses.discriminator_loss(odds(z[:half]), odds(permuted))
+
+    value, grads = jax.value_and_grad(critic_loss)(state.params["critic"])
+    assert float(terms["critic_loss"]) == pytest.approx(float(value), rel=1e-5)
+    adam = optax.adam(1e-4, b1=0.5, b2=0.9)
+    updates, _ = adam.update(grads, adam.init(state.params["critic"]))
+    expected = optax.apply_updates(state.params["critic"], updates)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-7),
+        new.params["critic"],
+        expected,
+    )
+    # The autoencoder sees only its half, and the critic only through its log-odds.
+    odds = critic.apply({"params": state.params["critic"]}, z[:half])
+    tc = float(losses.density_ratio_tc(odds))
+    assert float(terms["total_correlation"]) == pytest.approx(tc, rel=1e-4, abs=1e-6)
+    reconstruction = losses.bernoulli_reconstruction(
+        x[:half], method.decode(state, z[:half])
+    ).mean()
+    expected = float(reconstruction + terms["kl"]) + 3.0 * tc
+    assert float(terms["loss"]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_pairs_share_what_differs_little(getkey):
+    method = create("ada_gvae")
+    data = fed(method, batch(getkey()))
+    # Twins: every dimension differs by nothing, so nothing is above the threshold.
+    data["image2"] = data["image"]
+    state = method.init(getkey(), data)
+    _, terms = method.step(getkey(), state, data, hyper("ada_gvae"))
+    x = data["image"].astype(jnp.float32) / 255
+    mean, log_var, _ = method.encode(state, x)
+    # Averaging equal posteriors changes nothing: the KL is the plain one.
+    expected = float(losses.gaussian_kl(mean, log_var).mean())
+    assert float(terms["kl"]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_labels_pull_their_latent(getkey):
+    method = create("few_labels_vae")
+    data = fed(method, batch(getkey(), rows=16))
+    state = method.init(getkey(), data)
+    step = jax.jit(method.step)
+    numbers = hyper("few_labels_vae") | {"gamma_sup": 100.0}
+    first = None
+    for _ in range(100):
+        state, terms = step(getkey(), state, data, numbers)
+        first = first or float(terms["alignment"])
+    assert float(terms["alignment"]) < 0.9 * first
+    x = data["labelled_image"].astype(jnp.float32) / 255
+    mean = np.asarray(method.encode(state, x).mean)
+    labels = np.asarray(data["labels"])
+    for k in range(2):
+        assert np.corrcoef(mean[:, k], labels[:, k])[0, 1] > 0.7
+
+
+# One of each way to couple the batch; the losses themselves are tested one by one.
+COUPLED = ("vae", "beta_tc_vae", "dip_vae_ii", "wae", "factor_vae", "ada_gvae")
+
+
+@pytest.mark.parametrize("name", COUPLED)
+def test_pmapped_step_equals_one_device(name, getkey):
+    single = create(name)
+    spread = create(name, axis_name="data")
+    data = fed(single, batch(getkey(), rows=16))
+    state = single.init(getkey(), data)
+    key, numbers = getkey(), hyper(name)
+    expected, terms = jax.jit(single.step)(key, state, data, numbers)
+    shards = jax.tree.map(lambda a: a.reshape(8, 2, *a.shape[1:]), data)
+    mapped = jax.pmap(spread.step, axis_name="data", in_axes=(None, None, 0, None))
+    got, got_terms = mapped(key, state, shards, numbers)
+    for term in terms:
+        np.testing.assert_allclose(got_terms[term], terms[term], rtol=2e-5, atol=1e-6)
+    # Adam divides a gradient by its size: compare where that is well conditioned.
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a[0], b, rtol=1e-4, atol=1e-5),
+        got.opt_state,
+        expected.opt_state,
+    )
+    jax.tree.map(lambda a: np.testing.assert_array_equal(a, a[:1] + 0 * a), got.params)
+
+
+@pytest.mark.parametrize("kind", ["bernoulli", "gaussian", "mse", "l1"])
+def test_reconstruction_by_name(kind, getkey):
+    method = create("vae", reconstruction=kind)
+    data = fed(method, batch(getkey()))
+    state = method.init(getkey(), data)
+    key = getkey()
+    _, terms = method.step(key, state, data, hyper("vae"))
+    x = data["image"].astype(jnp.float32) / 255
+    mean, log_var, _ = method.encode(state, x)
+    z = sampling.reparameterize(jax.random.split(key)[0], mean, log_var)
+    logits = np.asarray(method.decode(state, z), np.float64)
+    x = np.asarray(x, np.float64)
+    sums = {
+        "bernoulli": np.logaddexp(0, logits) - x * logits,
+        "gaussian": 0.5 * (x - logits) ** 2,
+        "mse": (x - logits) ** 2 / x[0].size,
+        "l1": np.abs(x - logits),
+    }[kind]
+    expected = sums.sum(axis=(1, 2, 3)).mean()
+    assert float(terms["reconstruction"]) == pytest.approx(expected, rel=1e-5)
+    shown = method.output(jnp.zeros((1, *SHAPE)))
+    assert float(shown.mean()) == (0.5 if kind == "bernoulli" else 0.0)
+
+
+def test_adding_a_method_takes_a_loss(getkey):
+    """The smallest method: a denoising autoencoder in six lines."""
+
+    def denoising(networks, key, step, batch, hyper):
+        x = batch["image"]
+        noisy = x + hyper["sigma"] * jax.random.normal(key, x.shape)
+        logits = networks.decode(networks.encode(noisy).mean)
+        loss = losses.bernoulli_reconstruction(x, logits).mean()
+        return loss, {"reconstruction": loss}
+
+    model = models.create("fc1200", SHAPE, width=8, latent_dim=3)
+    method = methods.gradient_method(
+        model, denoising, optax.scale_by_adam(), output=jax.nn.sigmoid
+    )
+    data = {"image": batch(getkey())["image"]}
+    state = method.init(getkey(), data)
+    numbers = {"sigma": 0.1, "learning_rate": 1e-2}
+    _, first = method.step(getkey(), state, data, numbers)
+    for _ in range(20):
+        state, terms = jax.jit(method.step)(getkey(), state, data, numbers)
+    assert terms["loss"] < first["loss"]
+
+
+@pytest.mark.parametrize(
+    "name, choices, message",
+    [
+        ("beta_vea", {}, "Did you mean 'beta_vae'?"),
+        ("vae", {"reconstruction": "msee"}, "Did you mean 'mse'?"),
+        ("beta_tc_vae", {"estimatr": "mws"}, "Did you mean 'estimator'?"),
+        ("factor_vae", {"batches": 3}, "`batches` must be 1 or 2, got 3"),
+        ("factor_vae", {"batches": 2, "axis_name": "data"}, "must be 1 under pmap"),
+        ("few_labels_vae", {"factor_sizes": (2, 2, 2, 2)}, "3 latents for 4 factors"),
+    ],
+)
+def test_wrong_names_and_choices(name, choices, message):
+    model = models.create("fc1200", SHAPE, width=8, latent_dim=3)
+    with pytest.raises(ValueError, match=message):
+        methods.create(name, model, optax.scale_by_adam(), **choices)
+
+
+def test_method_is_small_data():
+    fields = [field.name for field in dataclasses.fields(methods.Method)]
+    assert fields == [
+        "init",
+        "step",
+        "encode",
+        "decode",
+        "output",
+        "latent_groups",
+        "feed",
+    ]

@@ -1,0 +1,15 @@
+"""Runs use one device unless a test asks for more: eight share the same cores."""
+
+import jax
+import pytest
+
+
+@pytest.fixture
+def devices(monkeypatch):
+    """A function that sets how many of the virtual devices a run sees."""
+    return lambda count: monkeypatch.setattr(jax, "device_count", lambda: count)
+
+
+@pytest.fixture(autouse=True)
+def one_device(devices):
+    devices(1)
