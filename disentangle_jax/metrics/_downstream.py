@@ -26,11 +26,21 @@ _STRENGTHS = np.logspace(-4, 4, 10)
 _FOLDS = 5
 
 
-def _predict_gbt(codes, labels, sizes, codes_test) -> np.ndarray:
+def _predict_gbt(
+    codes: np.ndarray,
+    labels: np.ndarray,
+    sizes: tuple[int, ...],
+    codes_test: np.ndarray,
+) -> np.ndarray:
     return boosted_trees(codes, labels, sizes, codes_test).logits_test
 
 
-def _predict_logistic(codes, labels, sizes, codes_test) -> np.ndarray:
+def _predict_logistic(
+    codes: np.ndarray,
+    labels: np.ndarray,
+    sizes: tuple[int, ...],
+    codes_test: np.ndarray,
+) -> np.ndarray:
     """Logistic regression; strength by the accuracy of 5 contiguous folds."""
     n, count = len(codes), len(sizes)
     folds = min(_FOLDS, n)

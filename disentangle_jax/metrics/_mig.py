@@ -15,6 +15,7 @@ import numpy as np
 from disentangle_jax.metrics._information import Information, information, top_two
 from disentangle_jax.metrics._inputs import (
     ArrayLike,
+    Arrays,
     Score,
     as_key,
     check_arrays,
@@ -30,6 +31,7 @@ def _safe_ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
 
 
 def mig_value(info: Information, normaliser: str = "factor") -> np.ndarray:
+    """`mig` of each leading index (resample, lane) of an `Information`."""
     if normaliser == "factor":
         scaled = info.mi / info.factor_entropy[..., None, :]
     else:
@@ -39,12 +41,14 @@ def mig_value(info: Information, normaliser: str = "factor") -> np.ndarray:
 
 
 def mig_sup_value(info: Information) -> np.ndarray:
+    """`mig_sup` of each leading index of an `Information`."""
     scaled = _safe_ratio(info.mi, info.code_entropy[..., :, None])
     first, second = top_two(scaled, -1)
     return np.mean(first - second, axis=-1)
 
 
 def jemmig_value(info: Information, cells: int) -> np.ndarray:
+    """`jemmig` of each leading index; ``cells`` is the number of code labels."""
     first, second = top_two(info.mi, -2)
     best = np.argmax(info.mi, axis=-2)[..., None, :]
     joint = np.take_along_axis(info.joint_entropy, best, axis=-2)[..., 0, :]
@@ -53,6 +57,7 @@ def jemmig_value(info: Information, cells: int) -> np.ndarray:
 
 
 def dcimig_value(info: Information) -> np.ndarray:
+    """`dcimig` of each leading index of an `Information`."""
     first, second = top_two(info.mi, -1)
     gap = first - second
     best = np.argmax(info.mi, axis=-1)
@@ -62,6 +67,7 @@ def dcimig_value(info: Information) -> np.ndarray:
 
 
 def modularity_value(info: Information) -> np.ndarray:
+    """`modularity` of each leading index of an `Information`."""
     squared = info.mi**2
     best = squared.max(axis=-1)
     others = max(info.mi.shape[-1] - 1, 1)
@@ -149,7 +155,7 @@ def mig(
 
 
 def _posterior_information(
-    arrays, log_var: np.ndarray, samples: int, seed: int
+    arrays: Arrays, log_var: np.ndarray, samples: int, seed: int
 ) -> np.ndarray:
     """``[D, K]`` Monte Carlo estimate of I(z_j; v_k) under the analytic posterior."""
     key = as_key("mig", seed)

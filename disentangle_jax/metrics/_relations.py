@@ -5,7 +5,10 @@ import numpy as np
 from disentangle_jax.metrics._inputs import ArrayLike, Score, to_numpy
 
 
-def _check(function: str, log_densities: ArrayLike, labels: ArrayLike, alpha: float):
+def _check(
+    function: str, log_densities: ArrayLike, labels: ArrayLike, alpha: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows are accepted, and which are right."""
     densities = np.asarray(log_densities, np.float64)  # −inf is a fine log-density
     labels = to_numpy(function, "labels", labels)
     if densities.ndim != 2 or labels.shape != densities.shape[:1]:

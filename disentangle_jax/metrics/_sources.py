@@ -64,6 +64,7 @@ def _encode(
 
 
 def source_of(function: str, first: Any, second: Any, encode_batch: int) -> Source:
+    """The source of ``(encode_fn, dataset)`` or of arrays ``(codes, factors)``."""
     if not callable(first):
         arrays = check_arrays(function, first, second)
         settings = arrays.settings()

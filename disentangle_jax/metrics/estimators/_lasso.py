@@ -8,7 +8,9 @@ import numpy as np
 
 
 @functools.partial(jax.jit, static_argnames="steps")
-def _descend(gram, target, alpha, *, steps: int):
+def _descend(
+    gram: jax.Array, target: jax.Array, alpha: jax.Array, *, steps: int
+) -> jax.Array:
     """Coefficients ``[D]`` for Gram ``[D, D]`` and ``X^T y`` ``[D]``, both over n."""
     size = gram.shape[0]
     diagonal = jnp.diag(gram)

@@ -11,6 +11,7 @@ iterations than independent ones.
 """
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,12 @@ _MEMORY = 10
 _MASKED = -1e30  # logit of a class that a problem does not have
 
 
-def _lbfgs(value_and_grad, start: jax.Array, tolerance: float, steps: int) -> jax.Array:
+def _lbfgs(
+    value_and_grad: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
+    start: jax.Array,
+    tolerance: jax.Array,
+    steps: jax.Array,
+) -> jax.Array:
     """Minimises a smooth convex function of a flat vector."""
     size = start.shape[0]
 
@@ -96,8 +102,18 @@ def _lbfgs(value_and_grad, start: jax.Array, tolerance: float, steps: int) -> ja
     return jax.lax.while_loop(more, body, (*state, going))[0]
 
 
-@functools.partial(jax.jit, static_argnames=("classes", "steps"))
-def _fit(x, labels, allowed, weights, strength, tolerance, *, classes: int, steps: int):
+@functools.partial(jax.jit, static_argnames="classes")
+def _fit(
+    x: jax.Array,
+    labels: jax.Array,
+    allowed: jax.Array,
+    weights: jax.Array,
+    strength: jax.Array,
+    tolerance: jax.Array,
+    steps: jax.Array,
+    *,
+    classes: int,
+) -> jax.Array:
     """Coefficients ``[P, classes, D + 1]`` (intercept last) of P problems."""
     rows, latents = x.shape
     x = jnp.concatenate([x, jnp.ones((rows, 1))], axis=1)
@@ -183,8 +199,8 @@ def logistic_regression(
             jnp.asarray(weights.T, jnp.float64),
             jnp.asarray(strength, jnp.float64),
             tolerance,
+            steps,
             classes=classes,
-            steps=steps,
         )
         coefficients = np.asarray(coefficients)
     out = []

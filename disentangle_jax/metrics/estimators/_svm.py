@@ -17,7 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 
-def _newton(x, sign, cost, strength):
+def _newton(
+    x: jax.Array, sign: jax.Array, cost: jax.Array, strength: jax.Array
+) -> jax.Array:
     """Coefficients ``[C, d + 1]`` of C binary problems on the rows ``x [N, d + 1]``."""
 
     def loss_of(margin, w):
@@ -64,7 +66,9 @@ def _newton(x, sign, cost, strength):
 
 
 @functools.partial(jax.jit, static_argnames="sizes")
-def _fit(x, labels, strength, *, sizes: tuple[int, ...]):
+def _fit(
+    x: jax.Array, labels: jax.Array, strength: jax.Array, *, sizes: tuple[int, ...]
+) -> jax.Array:
     """``[G, sum(sizes), d + 1]`` coefficients for blocks ``x [G, N, d]``."""
     rows = x.shape[1]
     hot = jnp.concatenate(
