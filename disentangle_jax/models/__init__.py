@@ -9,3 +9,4 @@ from disentangle_jax.models._registry import create as create
 from disentangle_jax.models._registry import names as names
 from disentangle_jax.models._registry import parameter_count as parameter_count
 from disentangle_jax.models._study import FactorCritic as FactorCritic
+from disentangle_jax.models._summary import summary as summary

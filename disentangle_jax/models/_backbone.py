@@ -164,13 +164,12 @@ class Block(nn.Module):
                 name="conv",
             )(x)
         else:
-            if self.resample == "upsample":
-                x = _layers.upsample(x)
             x = _layers.Conv(
                 self.features,
                 self.kernel_size,
                 stride=2 if self.resample == "stride" else 1,
                 padding=(self.kernel_size // 2, self.kernel_size // 2),
+                upsampled=self.resample == "upsample",
                 initializer=self.initializer,
                 dtype=self.dtype,
                 name="conv",

@@ -15,9 +15,29 @@ from disentangle_jax.models import _convolution
 from disentangle_jax.models._initializers import initializer as initializer_named
 
 
+@jax.custom_jvp
 def mish(x: jax.Array) -> jax.Array:
-    r"""Mish, :math:`x \tanh(\log(1 + e^x))`."""
-    return x * jnp.tanh(jax.nn.softplus(x))
+    r"""Mish, :math:`x \tanh(\log(1 + e^x))`.
+
+    It equals :math:`x\, t / (t + 2)` with :math:`t = e^x (e^x + 2)`: one exponential
+    serves value and derivative.
+    """
+    return _mish_and_slope(x)[0]
+
+
+@mish.defjvp
+def _mish_jvp(primals, tangents):
+    value, slope = _mish_and_slope(primals[0])
+    return value, tangents[0] * slope
+
+
+def _mish_and_slope(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    # Beyond 20 the ratio is 1 in float32, and the exponential must not overflow.
+    n = jnp.exp(jnp.minimum(x, 20.0))
+    t = n * (n + 2)
+    inverse = 1 / (t + 2)
+    ratio = t * inverse
+    return x * ratio, ratio + 4 * x * n * (n + 1) * inverse * inverse
 
 
 _NONLINEARITIES: dict[str, Callable[[jax.Array], jax.Array]] = {
@@ -91,6 +111,7 @@ class Conv(nn.Module):
       kernel_size: side of the square kernel.
       stride: both strides.
       padding: ``(before, after)`` for both image axes.
+      upsampled: whether the input is first upsampled by `upsample`.
       initializer: name of the initialiser.
       use_bias: whether there is a bias.
       dtype: dtype of the arithmetic.
@@ -100,6 +121,7 @@ class Conv(nn.Module):
     kernel_size: int
     stride: int = 1
     padding: tuple[int, int] = (0, 0)
+    upsampled: bool = False
     initializer: str = "torch"
     use_bias: bool = True
     dtype: jnp.dtype = jnp.float32
@@ -115,12 +137,14 @@ class Conv(nn.Module):
             (self.kernel_size, self.kernel_size, x.shape[-1], self.features),
             jnp.float32,
         )
-        y = _convolution.conv(
-            x.astype(self.dtype),
-            kernel.astype(self.dtype),
-            stride=self.stride,
-            padding=self.padding,
-        )
+        x, kernel = x.astype(self.dtype), kernel.astype(self.dtype)
+        if self.upsampled and taps * self.features < x.shape[-1]:
+            # Few outputs: multiply first, upsample less (the two commute).
+            products = upsample(_convolution.tap_products(x, kernel))
+            y = _convolution.sum_taps(products, self.kernel_size, self.padding)
+        else:
+            x = upsample(x) if self.upsampled else x
+            y = _convolution.conv(x, kernel, stride=self.stride, padding=self.padding)
         if self.use_bias:
             bias = self.param("bias", init.bias(fan_in), (self.features,), jnp.float32)
             y = y + jnp.broadcast_to(bias.astype(self.dtype), y.shape)
@@ -185,16 +209,65 @@ class GroupNorm(nn.Module):
         channels = x.shape[-1]
         scale = self.param("scale", nn.initializers.ones, (channels,), jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, (channels,), jnp.float32)
-        grouped = x.astype(jnp.float32).reshape(
-            *x.shape[:-1], self.groups, channels // self.groups
-        )
-        axes = (-4, -3, -1)
-        mean = grouped.mean(axes, keepdims=True)
-        centred = grouped - mean
-        variance = jnp.square(centred).mean(axes, keepdims=True)
-        normed = (centred * jax.lax.rsqrt(variance + self.epsilon)).reshape(x.shape)
-        y = normed * jnp.broadcast_to(scale, x.shape) + jnp.broadcast_to(bias, x.shape)
-        return y.astype(self.dtype)
+        return group_norm(x, scale, bias, self.groups, self.epsilon).astype(self.dtype)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
+def group_norm(
+    x: jax.Array, scale: jax.Array, bias: jax.Array, groups: int, epsilon: float
+) -> jax.Array:
+    r"""Normalises ``[B, H, W, C]`` by the mean and variance of each group of channels.
+
+    Every pass over the image sums or maps each channel by itself, with all channels
+    adjacent; groups are formed on the sums ``[B, C]``. That is what vectorises.
+
+    Args:
+      x: ``[B, H, W, C]``.
+      scale: ``[C]``.
+      bias: ``[C]``.
+      groups: how many groups of adjacent channels; divides C.
+      epsilon: added to the variance.
+    """
+    return _group_norm_forward(x, scale, bias, groups, epsilon)[0]
+
+
+def _group_norm_forward(x, scale, bias, groups, epsilon):
+    mean = _group_mean(x.astype(jnp.float32).mean((1, 2)), groups)
+    centred = x.astype(jnp.float32) - mean[:, None, None, :]
+    variance = _group_mean(jnp.square(centred).mean((1, 2)), groups)
+    inverse = jax.lax.rsqrt(variance + epsilon)
+    slope = inverse * scale[None, :]
+    y = centred * slope[:, None, None, :] + bias[None, None, None, :]
+    return y.astype(x.dtype), (x, scale, mean, inverse)
+
+
+def _group_norm_backward(groups, epsilon, residuals, g):
+    del epsilon
+    x, scale, mean, inverse = residuals
+    dtype, count = x.dtype, x.shape[1] * x.shape[2]
+    x, g = x.astype(jnp.float32), g.astype(jnp.float32)
+    # Sums over space of g and of g times the normalised input, [B, C].
+    sum_g = g.sum((1, 2))
+    sum_gx = (g * (x - mean[:, None, None, :])).sum((1, 2)) * inverse
+    mean_g = _group_mean(sum_g * scale[None, :] / count, groups)
+    mean_gx = _group_mean(sum_gx * scale[None, :] / count, groups)
+    # dx = inverse (g scale - mean_g - normalised mean_gx): a multiple of g and of x.
+    of_g = inverse * scale[None, :]
+    of_x = -inverse * inverse * mean_gx
+    rest = -inverse * mean_g - of_x * mean
+    dx = g * of_g[:, None, None, :] + x * of_x[:, None, None, :]
+    dx = dx + rest[:, None, None, :]
+    return dx.astype(dtype), sum_gx.sum(0), sum_g.sum(0)
+
+
+group_norm.defvjp(_group_norm_forward, _group_norm_backward)
+
+
+def _group_mean(x: jax.Array, groups: int) -> jax.Array:
+    """Replaces each entry of ``[B, C]`` by the mean of its group of channels."""
+    grouped = x.reshape(x.shape[0], groups, -1)
+    mean = grouped.mean(-1, keepdims=True)
+    return jnp.broadcast_to(mean, grouped.shape).reshape(x.shape)
 
 
 def batch_norm(train: bool, dtype: jnp.dtype, name: str) -> nn.BatchNorm:
@@ -208,26 +281,66 @@ def batch_norm(train: bool, dtype: jnp.dtype, name: str) -> nn.BatchNorm:
     )
 
 
+@jax.custom_vjp
 def max_pool(x: jax.Array) -> jax.Array:
-    """2×2 max-pooling, ``[B, H, W, C] -> [B, H/2, W/2, C]``."""
-    return nn.max_pool(x, (2, 2), (2, 2))
+    """2×2 max-pooling, ``[B, H, W, C] -> [B, H/2, W/2, C]``.
+
+    The gradient goes to the first of equal maxima, as in PyTorch and XLA; on flat
+    image regions they are often equal.
+    """
+    return _max_pool_forward(x)[0]
+
+
+def _max_pool_forward(x):
+    corners = [x[:, i::2, j::2] for i in (0, 1) for j in (0, 1)]
+    best = corners[0]
+    where = jnp.zeros(best.shape, jnp.int8)
+    for index, corner in enumerate(corners[1:], start=1):
+        where = jnp.where(corner > best, jnp.int8(index), where)
+        best = jnp.maximum(best, corner)
+    return best, where
+
+
+def _max_pool_backward(where, g):
+    # A comparison with each pixel's corner at full resolution, instead of scattering.
+    b, h, w, c = g.shape
+    shape = (b, h, 2, w, 2, c)
+    row = jax.lax.broadcasted_iota(jnp.int8, shape, 2)
+    column = jax.lax.broadcasted_iota(jnp.int8, shape, 4)
+    chosen = where[:, :, None, :, None, :] == 2 * row + column
+    g = jnp.broadcast_to(g[:, :, None, :, None, :], shape)
+    return (jnp.where(chosen, g, 0).reshape(b, 2 * h, 2 * w, c),)
+
+
+max_pool.defvjp(_max_pool_forward, _max_pool_backward)
 
 
 def upsample(x: jax.Array) -> jax.Array:
     """Bilinear 2× upsampling with half-pixel centres (``align_corners=False``)."""
-    for axis in (-3, -2):
-        x = _upsample_axis(x, axis)
-    return x
+    # One axis after the other: fused they would repeat each other's work.
+    return _upsample_axis(jax.lax.optimization_barrier(_upsample_axis(x, 2)), 1)
 
 
 def _upsample_axis(x: jax.Array, axis: int) -> jax.Array:
-    axis = axis % x.ndim
-    size = x.shape[axis]
-    first = jax.lax.slice_in_dim(x, 0, 1, axis=axis)
-    last = jax.lax.slice_in_dim(x, size - 1, size, axis=axis)
-    before = jnp.concatenate(
-        [first, jax.lax.slice_in_dim(x, 0, size - 1, axis=axis)], axis
-    )
-    after = jnp.concatenate([jax.lax.slice_in_dim(x, 1, size, axis=axis), last], axis)
-    pair = jnp.stack([0.75 * x + 0.25 * before, 0.75 * x + 0.25 * after], axis + 1)
-    return pair.reshape(*x.shape[:axis], 2 * size, *x.shape[axis + 1 :])
+    """``y[2i]`` is ``(3 x[i] + x[i-1]) / 4``, ``y[2i+1]`` is ``(3 x[i] + x[i+1]) / 4``.
+
+    At the borders the missing neighbour is the border itself. Even and odd pixels are
+    interleaved as a sum of dilated arrays, whose loops XLA vectorises.
+    """
+    last = x.shape[axis] - 1
+    first_alone = _pad(_pad(x, axis, 0, -last), axis, 0, last)
+    last_alone = _pad(_pad(x, axis, -last, 0), axis, last, 0)
+    before = _pad(x, axis, 1, -1) + first_alone
+    after = _pad(x, axis, -1, 1) + last_alone
+    even = _pad(0.75 * x + 0.25 * before, axis, 0, 1, interior=1)
+    odd = _pad(0.75 * x + 0.25 * after, axis, 1, 0, interior=1)
+    return even + odd
+
+
+def _pad(
+    x: jax.Array, axis: int, low: int, high: int, *, interior: int = 0
+) -> jax.Array:
+    """Pads one axis with zeros, and crops it where `low` or `high` is negative."""
+    config = [(0, 0, 0)] * x.ndim
+    config[axis] = (low, high, interior)
+    return jax.lax.pad(x, jnp.zeros((), x.dtype), config)

@@ -1,0 +1,115 @@
+"""A table of a network's layers."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from disentangle_jax.models import _layers, _registry
+
+
+class LayerSummary(NamedTuple):
+    """One layer with parameters of its own.
+
+    Attributes:
+      path: where its parameters are, joined by ``/``.
+      kind: the layer's class.
+      output_shape: without the batch axis.
+      parameters: how many are trained.
+      flops: of one example forward: two per multiplication of a weight.
+    """
+
+    path: str
+    kind: str
+    output_shape: tuple[int, ...]
+    parameters: int
+    flops: int
+
+
+class Summary(tuple[LayerSummary, ...]):
+    """The layers of a network in order of use; prints as a table."""
+
+    @property
+    def parameters(self) -> int:
+        """Trained parameters of the whole network."""
+        return sum(layer.parameters for layer in self)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of one example forward."""
+        return sum(layer.flops for layer in self)
+
+    def __str__(self) -> str:
+        rows = [("layer", "kind", "output", "parameters", "FLOPs")]
+        for layer in self:
+            shape = "×".join(map(str, layer.output_shape))
+            numbers = f"{layer.parameters:,}", f"{layer.flops:,}"
+            rows.append((layer.path, layer.kind, shape, *numbers))
+        rows.append(("total", "", "", f"{self.parameters:,}", f"{self.flops:,}"))
+        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        return "\n".join(
+            "  ".join(
+                cell.rjust(width) if i > 2 else cell.ljust(width)
+                for i, (cell, width) in enumerate(zip(row, widths))
+            ).rstrip()
+            for row in rows
+        )
+
+
+def summary(name: str, image_shape: Sequence[int], **overrides: Any) -> Summary:
+    """Prints and returns the table of layers of a network. Allocates nothing.
+
+    FLOPs are those of dense layers and convolutions, for one example forward: two for
+    each weight at each position where it is used. A transposed convolution uses each
+    weight at each position of its input.
+
+    Args:
+      name: as for `create`.
+      image_shape: as for `create`.
+      **overrides: as for `create`.
+    """
+    module = _registry.create(name, image_shape, **overrides)
+    layers: list[LayerSummary] = []
+    own: dict[str, int] = {}
+
+    def record(next_call, args, kwargs, context):
+        output = next_call(*args, **kwargs)
+        layer = context.module
+        leaves = (_layers.Dense, _layers.Conv, _layers.ConvTranspose)
+        norms = (_layers.GroupNorm, nn.BatchNorm)
+        if context.method_name == "__call__" and isinstance(layer, leaves + norms):
+            params = layer.variables["params"]
+            flops = 0
+            if isinstance(layer, leaves):
+                transposed = isinstance(layer, _layers.ConvTranspose)
+                place = args[0] if transposed else output
+                positions = math.prod(place.shape[1:-1])
+                flops = 2 * positions * math.prod(params["kernel"].shape)
+            path = "/".join(layer.path)
+            count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
+            own[path] = count
+            layers.append(
+                LayerSummary(path, type(layer).__name__, output.shape[1:], count, flops)
+            )
+        return output
+
+    def initialise(key, x):
+        with nn.intercept_methods(record):
+            return module.init(key, x)
+
+    x = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
+    variables = jax.eval_shape(initialise, jax.random.key(0), x)
+    # Parameters that belong to no such layer: learned constants and gates.
+    for path, leaf in jax.tree_util.tree_leaves_with_path(variables["params"]):
+        keys = [entry.key for entry in path]
+        if "/".join(keys[:-1]) not in own:
+            size = math.prod(leaf.shape)
+            layers.append(
+                LayerSummary("/".join(keys), "parameter", leaf.shape, size, 0)
+            )
+    table = Summary(layers)
+    print(table)
+    return table
