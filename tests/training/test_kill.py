@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from disentangle_jax import training
+from disentangle_jax.training import program as program_lib
 from disentangle_jax.training.checkpoint import Checkpoints
 from tests.training import tiny
 
@@ -53,9 +54,10 @@ def finish(folder: pathlib.Path, workdir: pathlib.Path) -> str:
 
 def final_state(workdir: pathlib.Path):
     run = training.prepare(training.read_config(workdir), workdir)
+    like = program_lib.abstract_carry(run, program_lib.build(run))
     with Checkpoints(workdir / "checkpoints", keep=3) as checkpoints:
         assert checkpoints.latest_step() == 200
-        return checkpoints.restore(run.abstract_state())
+        return checkpoints.restore(like)
 
 
 @pytest.fixture(scope="module")
