@@ -27,22 +27,16 @@ HALF_SIDE = 9.6
 SEMI_AXES = 12.765, 7.215
 RASTER = 256
 
-# Radius of the heart's outline at scale 1 in pixels, over the half turn from its notch
-# to its tip (the other half mirrors it): Chebyshev coefficients of degree 32.
-HEART_OUTLINE = (
-    (8.0052, -0.4912, -0.6158, 2.5523, -0.2998, 0.0818, 0.1384, 0.1729, -0.0031)
-    + (0.0273, 0.0347, 0.0463, -0.0061, 0.0248, 0.0079, 0.0176, -0.0002, 0.0132)
-    + (0.0023, 0.0089, 0.0007, 0.0069, 0.0007, 0.0048, 0.0001, 0.0038, 0.0, 0.0028)
-    + (0.0, 0.0019, -0.0002, 0.0011, -0.0003)
-)
+# The heart is the well-known curve x = w sin³t, y = h (13 cos t - 5 cos 2t - 2 cos 3t -
+# cos 4t) + o, its two sizes and offset fitted to the measured outline (within 0.03).
+HEART_WIDTH, HEART_HEIGHT, HEART_OFFSET = 9.5953, 0.66196, 1.4373
 
 
-def _chebyshev(x: jax.Array, coefficients: tuple[float, ...]) -> jax.Array:
-    """Clenshaw's sum of a Chebyshev series at ``x`` in [-1, 1]."""
-    one, two = jnp.zeros_like(x), jnp.zeros_like(x)
-    for coefficient in coefficients[:0:-1]:
-        one, two = coefficient + 2 * x * one - two, one
-    return coefficients[0] + x * one - two
+def _heart_edge(cos: jax.Array) -> jax.Array:
+    """Height of the heart's curve (downwards) where it has the cosine ``cos``."""
+    double = 2 * cos**2 - 1
+    wave = 13 * cos - 5 * double - 2 * cos * (2 * double - 1) - (2 * double**2 - 1)
+    return -HEART_HEIGHT * wave - HEART_OFFSET
 
 
 def _square_corners() -> np.ndarray:
@@ -96,10 +90,16 @@ def _draw(factors: jax.Array) -> jax.Array:
     a, b = SEMI_AXES
     in_ellipse = (across / a) ** 2 + (along / b) ** 2 < scale**2
 
-    # Heart: the angle from the notch, mirrored, in units of a half turn.
-    turn = jnp.abs(jnp.arctan2(across, -along)) / np.pi
-    outline = scale * _chebyshev(2 * turn - 1, HEART_OUTLINE)
-    in_heart = across**2 + along**2 < outline**2
+    # Heart: each x is reached twice, on the lobes (cos t > 0) and on the sides below.
+    x, y = across / scale, along / scale
+    cube = jnp.clip(jnp.abs(x) / HEART_WIDTH, 1e-30, 1.0)
+    sine = jnp.exp(jnp.log(cube) / 3)  # ten times faster than cbrt on a CPU
+    cosine = jnp.sqrt(jnp.maximum(1 - sine**2, 0.0))
+    in_heart = (
+        (jnp.abs(x) < HEART_WIDTH)
+        & (y > _heart_edge(cosine))
+        & (y < _heart_edge(-cosine))
+    )
 
     return jnp.where(
         shape == SQUARE, in_square, jnp.where(shape == ELLIPSE, in_ellipse, in_heart)
