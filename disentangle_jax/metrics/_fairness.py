@@ -36,7 +36,8 @@ def fairness(
 
     Args:
       encode_fn: encoder, or codes ``[N, D]``; see `metrics._sources`. With
-        arrays that are no full grid, ``do(s)`` becomes conditioning on s.
+        arrays that are no full grid, ``do(s)`` becomes conditioning on s, and the
+        points are drawn from the rows that the trees were fitted on.
       dataset: data set, or factors ``[N, K]``.
       codes_test: accepted as in every score; points are drawn afresh instead.
       factors_test: as ``codes_test``.
