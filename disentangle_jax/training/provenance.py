@@ -42,19 +42,28 @@ def _version(name: str) -> str:
 
 
 def _commit() -> str:
-    """Returns the commit of the source tree, `-dirty` where it was edited."""
-    here = pathlib.Path(__file__).parent
+    """Returns the commit of the source tree, `-dirty` where it was edited.
+
+    "unknown" for an installed copy, also where that lies inside another repository.
+    """
+    file = pathlib.Path(__file__)
     try:
-        out = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-            cwd=here,
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        _git(file, "ls-files", "--error-unmatch", file.name)
+        return _git(file, "describe", "--always", "--dirty", "--abbrev=12")
+    except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return out.stdout.strip() if out.returncode == 0 else "unknown"
+
+
+def _git(file: pathlib.Path, *arguments: str) -> str:
+    out = subprocess.run(
+        ["git", *arguments],
+        cwd=file.parent,
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=True,
+    )
+    return out.stdout.strip()
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:
