@@ -152,8 +152,8 @@ def aggregate_log_densities(
     ``estimator``   own, j = i          others
     ==============  ==================  ============================================
     ``mws``         1/(NB)              1/(NB): minibatch-weighted (Chen et al. 2018,
-                                        Eq. 3). Rows sum to 1/N: about log N too low
-                                        for codes far from one another.
+                                        Eq. 3). Rows sum to 1/N: too low by log B for
+                                        codes far apart, up to log N where they overlap
     ``mss``         1/N                 1/(B-1), but for one (N-B+1)/(N(B-1)):
                                         minibatch-stratified (Chen et al., App. C.2)
     ``stratified``  1/N                 (N-1)/(N(B-1)): partially stratified (Esmaeili
@@ -162,9 +162,10 @@ def aggregate_log_densities(
                                         right in its gradient up to its own weighting.
     ==============  ==================  ============================================
 
-    The last two columns of ``mss`` and ``stratified`` sum to 1. The public MSS code
-    (and the libraries that copied it) fills column 0 where the diagonal is meant, and
-    some add the log-weight once per dimension before summing; neither is done here.
+    Rows of ``mss`` and ``stratified`` sum to 1, and the mean of their estimates of
+    :math:`q(z_i)` over all batches is exact. The public MSS code (and the libraries
+    that copied it) fills column 0 where the diagonal is meant, and some add the
+    log-weight once per dimension before summing; neither is done here.
 
     Couples the batch: yes.
 
