@@ -251,12 +251,12 @@ def _group_norm_backward(groups, epsilon, residuals, g):
     sum_gx = (g * (x - mean[:, None, None, :])).sum((1, 2)) * inverse
     mean_g = _group_mean(sum_g * scale[None, :] / count, groups)
     mean_gx = _group_mean(sum_gx * scale[None, :] / count, groups)
-    # dx = inverse (g scale - mean_g - normalised mean_gx): a multiple of g and of x.
-    of_g = inverse * scale[None, :]
-    of_x = -inverse * inverse * mean_gx
-    rest = -inverse * mean_g - of_x * mean
-    dx = g * of_g[:, None, None, :] + x * of_x[:, None, None, :]
-    dx = dx + rest[:, None, None, :]
+    # Differences first, then the inverse deviation, which is huge where the variance is
+    # tiny.
+    slope = inverse * mean_gx
+    centred = x - mean[:, None, None, :]
+    dx = g * scale[None, None, None, :] - mean_g[:, None, None, :]
+    dx = (dx - centred * slope[:, None, None, :]) * inverse[:, None, None, :]
     return dx.astype(dtype), sum_gx.sum(0), sum_g.sum(0)
 
 

@@ -71,6 +71,17 @@ def test_group_norm_gradient(getkey):
     np.testing.assert_allclose(lanes(xs)[1], solo(xs[1]), atol=1e-5)
 
 
+def test_group_norm_of_a_single_number_has_no_gradient(getkey):
+    # One pixel and one channel per group: the output is the bias whatever the input.
+    x = 100 * jax.random.normal(getkey(), (2, 1, 1, 4))
+    scale, bias = jnp.full(4, 1.7), jnp.zeros(4)
+    y, pull = jax.vjp(lambda x: _layers.group_norm(x, scale, bias, 4, 1e-5), x)
+    np.testing.assert_allclose(y, 0)
+    g = jax.random.normal(getkey(), x.shape)
+    # 1/sqrt(epsilon) = 316 times the rounding of a difference of equal numbers.
+    np.testing.assert_allclose(pull(g)[0], 0, atol=1e-3)
+
+
 def test_max_pool(getkey):
     def reference(x):
         return jax.lax.reduce_window(
