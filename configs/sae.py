@@ -12,7 +12,7 @@ trains the paper's setting, 12 blocks of 64 channels, 12 latents of one dimensio
 ``--config.data.name=shapes3d`` takes the real file, ``--config.lanes.seeds=5`` trains
 the five seeds in one program. This is work for an accelerator.
 
-``--config=configs/sae.py:quick`` is the same network with 16 channels and 1,000 steps,
+``--config=configs/sae.py:quick`` is the same network with 16 channels and 1,300 steps,
 for a 2-core CPU: some minutes.
 
 Expected: see the results in README.md.
@@ -29,4 +29,5 @@ def get_config(preset: str = ""):
     if preset == "quick":
         config = config_lib.quick(config)
         config.model.channels = 16
+        config.train.num_steps = 1300
     return config
