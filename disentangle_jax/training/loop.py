@@ -20,7 +20,7 @@ from disentangle_jax.training.run import Run
 
 # Floating-point operations a second that a training step was seen to reach on a CPU
 # core; only for the first guess of a run's length, which the progress line corrects.
-_CPU_FLOPS_PER_CORE = 2e10
+_CPU_FLOPS_PER_CORE = 3e10
 
 
 class Interrupted(Exception):
