@@ -6,8 +6,10 @@ is noticed at restore: the newest readable checkpoint is used, those after it ar
 aside with a warning, and nothing is deleted.
 """
 
+import gc
 import logging as python_logging
 import pathlib
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,15 +73,19 @@ class Checkpoints:
           UnreadableCheckpoint: there are checkpoints, but none can be read.
         """
         abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
-        failures: dict[int, Exception] = {}
+        failures: dict[int, str] = {}
         for step in sorted(self._manager.all_steps(), reverse=True):
-            try:
-                with _quiet_event_loop():
+            state = None
+            with _quiet_failures():
+                try:
                     state = self._manager.restore(
                         step, args=ocp.args.StandardRestore(abstract)
                     )
-            except Exception as error:  # Orbax raises bare Exception on bad chunks.
-                failures[step] = error
+                except Exception as error:  # Orbax raises bare Exception on bad chunks.
+                    failures[step] = _first_line(error)
+                if step in failures:
+                    gc.collect()  # Ends reads given up, but for those in flight.
+            if step in failures:
                 continue
             self._move_aside(failures, used=step)
             return state
@@ -87,19 +93,19 @@ class Checkpoints:
             step, error = next(iter(failures.items()))
             raise UnreadableCheckpoint(
                 f"checkpoints: none of {self._directory} can be read (step {step}: "
-                f"{_first_line(error)}). Use another --workdir, or move the folder "
+                f"{error}). Use another --workdir, or move the folder "
                 "away to start afresh."
             )
         return None
 
-    def _move_aside(self, failures: dict[int, Exception], *, used: int) -> None:
+    def _move_aside(self, failures: dict[int, str], *, used: int) -> None:
         if not failures:
             return
         for step, error in failures.items():
             aside = self._directory.with_name(f"damaged-checkpoint-{step}")
             (self._directory / str(step)).rename(aside)
             warnings.warn(
-                f"checkpoint of step {step} is damaged ({_first_line(error)}); moved "
+                f"checkpoint of step {step} is damaged ({error}); moved "
                 f"to {aside} and continuing from step {used}",
                 stacklevel=3,
             )
@@ -108,15 +114,20 @@ class Checkpoints:
 
 
 @contextmanager
-def _quiet_event_loop() -> Iterator[None]:
-    """Silences asyncio's report of sibling reads that fail with a damaged file."""
+def _quiet_failures() -> Iterator[None]:
+    """Silences what sibling reads of a damaged file say when they are given up.
+
+    asyncio logs some; others raise where nobody can catch them, as they are deleted.
+    """
     logger = python_logging.getLogger("asyncio")
-    level = logger.level
+    level, hook = logger.level, sys.unraisablehook
     logger.setLevel(python_logging.CRITICAL)
+    sys.unraisablehook = lambda _: None
     try:
         yield
     finally:
         logger.setLevel(level)
+        sys.unraisablehook = hook
 
 
 def _first_line(error: Exception) -> str:
