@@ -20,7 +20,6 @@ from disentangle_jax.training.checkpoint import (
 from disentangle_jax.training.compilation import (
     use_compilation_cache as use_compilation_cache,
 )
-from disentangle_jax.training.evaluation import check_trained as check_trained
 from disentangle_jax.training.evaluation import evaluate as evaluate
 from disentangle_jax.training.evaluation import (
     evaluated_folders as evaluated_folders,
@@ -33,6 +32,9 @@ from disentangle_jax.training.loop import train as train
 from disentangle_jax.training.run import Run as Run
 from disentangle_jax.training.run import prepare as prepare
 from disentangle_jax.training.run import read_config as read_config
+from disentangle_jax.training.trained import Trained as Trained
+from disentangle_jax.training.trained import check_trained as check_trained
+from disentangle_jax.training.trained import load_trained as load_trained
 
 
 def train_and_evaluate(

@@ -1,0 +1,107 @@
+"""A trained model as two functions: images to codes, and codes to images."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from disentangle_jax import losses
+from disentangle_jax.methods import Method, as_unit_interval
+from disentangle_jax.training import lanes
+from disentangle_jax.training import program as program_lib
+from disentangle_jax.training.checkpoint import Checkpoints
+from disentangle_jax.training.run import Run
+from disentangle_jax.types import State, unknown_name
+
+
+class Networks:
+    """Encoder and decoder of a method, compiled once for all lanes.
+
+    Attributes:
+      encode: ``(state, images [B, H, W, C] uint8) -> (codes [B, D], errors)``, the
+        posterior means and the reconstruction errors ``[B]`` by name.
+      decode: ``(state, codes [B, D]) -> images [B, H, W, C]`` uint8.
+    """
+
+    def __init__(self, method: Method):
+        def image(logits):
+            return jnp.clip(method.output(logits), 0.0, 1.0)
+
+        def encode(state, images):
+            x = as_unit_interval(images)
+            mean = method.encode(state, x).mean
+            logits = method.decode(state, mean)
+            errors = {"mse": losses.mse(x, image(logits))}
+            if method.output is jax.nn.sigmoid:
+                errors["bce"] = losses.bernoulli_reconstruction(x, logits)
+            return mean, errors
+
+        def decode(state, z):
+            return (image(method.decode(state, z)) * 255.0 + 0.5).astype(jnp.uint8)
+
+        self.encode, self.decode = jax.jit(encode), jax.jit(decode)
+
+
+class Trained(NamedTuple):
+    """One trained model.
+
+    Attributes:
+      run: the run of this model alone (of its lane).
+      state: its state at the newest checkpoint.
+      networks: compiled encoder and decoder.
+    """
+
+    run: Run
+    state: State
+    networks: Networks
+
+    def encode(self, images: np.ndarray) -> np.ndarray:
+        """Returns the codes ``[B, D]`` of uint8 images ``[B, H, W, C]``."""
+        return np.asarray(self.networks.encode(self.state, images)[0])
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """Returns the uint8 images ``[B, H, W, C]`` of codes ``[B, D]``."""
+        return np.asarray(self.networks.decode(self.state, codes))
+
+
+def check_trained(run: Run) -> None:
+    """Raises a ValueError where `run` has no checkpoint to evaluate."""
+    folder = run.workdir / "checkpoints"
+    if not folder.is_dir() or not any(p.name.isdigit() for p in folder.iterdir()):
+        raise ValueError(
+            f"workdir: {run.workdir} holds no checkpoint yet; run --mode=train first."
+        )
+
+
+def restore_state(run: Run) -> State:
+    """Returns the state that is scored, of the newest checkpoint of `run`."""
+    check_trained(run)
+    keep = run.config.train.keep_checkpoints
+    like = program_lib.abstract_carry(run, program_lib.build(run))
+    with Checkpoints(run.workdir / "checkpoints", keep=keep) as checkpoints:
+        return program_lib.evaluated_state(run, checkpoints.restore(like))
+
+
+def load_trained(run: Run, lane: str = "") -> Trained:
+    """Returns the trained model of a run.
+
+    Args:
+      run: a trained run.
+      lane: name of the lane, e.g. ``"beta=4,seed=0"``, where the run has lanes; empty
+        for the first.
+    """
+    names = [one.name for one in run.lanes]
+    if lane and lane not in names:
+        if not run.laned:
+            raise ValueError(
+                f"load_trained: `lane` must be left out, as {run.workdir} has no "
+                f"lanes, got {lane!r}."
+            )
+        raise unknown_name("load_trained", "lane", lane, names)
+    state = restore_state(run)
+    if run.laned:
+        number = names.index(lane) if lane else 0
+        state = lanes.take(state, number)
+        run = run.lane_run(run.lanes[number])
+    return Trained(run, state, Networks(run.method))
