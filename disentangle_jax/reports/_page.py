@@ -1,41 +1,90 @@
 """The page of one run: pictures, scores and loss curve in a single HTML file."""
 
-import base64
 import html
-import io
 import json
 import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from disentangle_jax import training
-from disentangle_jax.reports._grids import latent_labels, sheet
+from disentangle_jax.reports import _html, _plots
+from disentangle_jax.reports._grids import (
+    latent_labels,
+    moving_traversals,
+    png,
+    sheet,
+)
 from disentangle_jax.reports._tables import format_value, score_rows
 
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1c2733; margin: 0 auto;
-       max-width: 52rem; padding: 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-img { max-width: 100%; height: auto; display: block; margin: .5rem 0; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-td, th { text-align: left; padding: .3rem .5rem; border-bottom: 1px solid #d6dde4;
-         vertical-align: top; overflow-wrap: anywhere; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-.caption { color: #4a5865; } pre { overflow-x: auto; background: #f3f5f7;
-         padding: .75rem; font-size: .8rem; }
-"""
+_PICTURES = (
+    "originals",
+    "reconstructions",
+    "traversals",
+    "hybrids",
+    "priors",
+    "chunk_hybrids",
+    "chunks",
+    "latent_groups",
+)
+_ROW = 10  # Images in a row of samples.
+
+
+class Figure(NamedTuple):
+    """One picture of a page.
+
+    Attributes:
+      name: of its file.
+      title: heading.
+      caption: what it shows, in plain words.
+      content: bytes of a PNG or WebP file.
+    """
+
+    name: str
+    title: str
+    caption: str
+    content: bytes
+
+    def html(self) -> str:
+        return _html.section(
+            self.title, self.caption, _html.image(self.title, self.content)
+        )
+
+    def save(self, folder: pathlib.Path) -> None:
+        kind = "webp" if self.content[8:12] == b"WEBP" else "png"
+        (folder / f"{self.name}.{kind}").write_bytes(self.content)
 
 
 def check_evaluated(workdir: pathlib.Path) -> None:
-    """Raises a ValueError where a run has no scores to report."""
-    if not (workdir / "scores.json").exists():
+    """Raises a ValueError where a run has no scores, or not all pictures, to report."""
+    files = workdir / "scores.json", workdir / "pictures.npz"
+    if not all(file.exists() for file in files):
         raise ValueError(
             f"workdir: {workdir} was not evaluated yet; run --mode=evaluate first."
         )
+    with np.load(workdir / "pictures.npz") as pictures:
+        missing = [name for name in _PICTURES if name not in pictures]
+    if missing:
+        raise ValueError(
+            f"workdir: {workdir} was evaluated by an older version (its pictures.npz "
+            f"has no {', '.join(missing)}); run --mode=evaluate again."
+        )
+
+
+def read_scores(workdir: pathlib.Path) -> dict[str, Any]:
+    """Returns the ``scores.json`` of an evaluated run."""
+    return json.loads((workdir / "scores.json").read_text())
+
+
+def read_pictures(workdir: pathlib.Path) -> dict[str, np.ndarray]:
+    """Returns the ``pictures.npz`` of an evaluated run."""
+    with np.load(workdir / "pictures.npz") as pictures:
+        return dict(pictures)
 
 
 def write(workdir: pathlib.Path) -> pathlib.Path:
-    """Draws the pictures of an evaluated run as PNG files and as one page.
+    """Draws the pictures of an evaluated run as files and as one page.
 
     Args:
       workdir: folder with ``scores.json``, ``pictures.npz`` and ``metrics.jsonl``.
@@ -45,116 +94,158 @@ def write(workdir: pathlib.Path) -> pathlib.Path:
     """
     workdir = pathlib.Path(workdir)
     check_evaluated(workdir)
-    scores = json.loads((workdir / "scores.json").read_text())
+    scores = read_scores(workdir)
     sections = [_scores_section(scores)]
-    for name, title, caption, png in _figures(workdir):
-        (workdir / f"{name}.png").write_bytes(png)
-        encoded = base64.b64encode(png).decode()
-        sections.append(
-            f"<h2>{title}</h2><p class=caption>{caption}</p>"
-            f'<img alt="{title}" src="data:image/png;base64,{encoded}">'
-        )
+    for figure in _figures(workdir, scores):
+        figure.save(workdir)
+        sections.append(figure.html())
     sections.append(_recipe_section(scores))
     config = scores["config"]
     title = (
         f"{config['model']['name']} trained as {config['method']['name']} on "
         f"{config['data']['name']}"
     )
-    page = (
-        "<!doctype html><html lang=en><meta charset=utf-8>"
-        '<meta name=viewport content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style>"
-        f"<h1>{html.escape(title)}</h1>{''.join(sections)}</html>"
-    )
     path = workdir / "report.html"
-    partial = path.with_suffix(".html.partial")
-    partial.write_text(page)
-    partial.replace(path)
+    _html.write(path, _html.page(title, sections))
     return path
 
 
-def _figures(workdir: pathlib.Path) -> list[tuple[str, str, str, bytes]]:
-    """Returns name, title, caption and PNG bytes of each picture."""
-    pictures = np.load(workdir / "pictures.npz")
-    labels = latent_labels(pictures["latent_groups"])
+def _figures(workdir: pathlib.Path, scores: Mapping[str, Any]) -> Iterator[Figure]:
+    pictures = read_pictures(workdir)
+    groups = tuple(pictures["latent_groups"])
     pairs = np.stack([pictures["originals"], pictures["reconstructions"]])
-    figures = [
-        (
-            "reconstructions",
-            "Reconstructions",
-            "Test images above, what the model makes of them below.",
-            _png(sheet(pairs, ["image", "model"])),
-        )
-    ]
-    for number, walk in enumerate(pictures["traversals"], start=1):
-        figures.append(
-            (
-                f"traversals_{number}",
-                f"Latent traversals {number}",
-                "One latent a row, in the order of the model, from its smallest to its "
-                "largest value on test images; the other latents stay as they are.",
-                _png(sheet(walk, labels)),
-            )
-        )
-    hybrids = pictures["hybrids"]
-    hybrids = hybrids.reshape(-1, 10, *hybrids.shape[1:])
-    figures += [
-        (
-            "hybrids",
-            "Hybrid samples",
-            "New images: each latent variable is taken from another stored code of a "
-            "training image.",
-            _png(sheet(hybrids)),
-        ),
-        (
-            "loss",
-            "Training loss",
-            "Mean loss of the steps since the last row of metrics.jsonl.",
-            _loss_curve(workdir),
-        ),
-    ]
-    return figures
-
-
-def _png(image) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, format="PNG", optimize=True)
-    return buffer.getvalue()
-
-
-def _loss_curve(workdir: pathlib.Path) -> bytes:
-    from matplotlib.figure import Figure
-
-    rows = training.read_metrics(workdir)
-    figure = Figure(figsize=(7, 3), dpi=110, layout="constrained")
-    axes = figure.add_subplot(xlabel="step", ylabel="loss")
-    losses = [np.nan if row["loss"] is None else row["loss"] for row in rows]
-    axes.plot([row["step"] for row in rows], losses, color="#1f5fa8")
-    axes.grid(alpha=0.3)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    return buffer.getvalue()
-
-
-def _scores_section(scores: dict) -> str:
-    body = "".join(
-        f"<tr><td>{html.escape(row.name)}<td class=number>{format_value(row.value)}"
-        f"<td>{html.escape(row.meaning)}"
-        for row in score_rows(scores)
+    yield Figure(
+        "reconstructions",
+        "Reconstructions",
+        "Test images above, what the model makes of them below.",
+        png(sheet(pairs, ["image", "model"])),
     )
+    marks = ""
+    if max(groups) > 1:
+        marks = " A bar on the left joins the latents that make up one variable."
+    for number, walk in enumerate(pictures["traversals"], start=1):
+        yield Figure(
+            f"traversals_{number}",
+            f"Latent traversals {number}",
+            "One latent a row, in the order of the model, from its smallest to its "
+            "largest value on test images; the other latents stay as they are." + marks,
+            png(sheet(walk, latent_labels(groups), groups)),
+        )
+    yield Figure(
+        "traversals_moving",
+        "Latent traversals, moving",
+        "The rows of the first sheet of traversals as moving pictures: each tile moves "
+        "one latent to and fro.",
+        moving_traversals(pictures["traversals"][0], groups),
+    )
+    yield Figure(
+        "hybrids",
+        "Hybrid samples",
+        "New images: each latent variable is taken from another stored code of a "
+        "training image.",
+        png(sample_sheet(pictures["hybrids"])),
+    )
+    yield Figure(
+        "priors",
+        "Prior samples",
+        "New images from codes drawn from a standard normal distribution. Models "
+        "without a prior (AE, SAE, AdaAE) never saw such codes in training: theirs are "
+        "shown for comparison with the hybrids.",
+        png(sample_sheet(pictures["priors"])),
+    )
+    yield Figure(
+        "chunk_hybrids",
+        "One part of the code changed at a time",
+        "The first column is one test image as the model sees it. In each row only the "
+        "named variables are taken from stored codes, the others stay: what changes "
+        "along a row is what these variables hold.",
+        png(chunk_sheet(pictures)),
+    )
+    yield from _heat_maps(scores)
+    rows = training.read_metrics(workdir)
+    losses = [np.nan if row["loss"] is None else row["loss"] for row in rows]
+    yield Figure(
+        "loss",
+        "Training loss",
+        "Mean loss of the steps since the last row of metrics.jsonl.",
+        _plots.loss_curve([row["step"] for row in rows], losses),
+    )
+
+
+def sample_sheet(samples: np.ndarray):
+    """Returns samples ``[n, H, W, C]`` in rows of ten, without those that fill none."""
+    rows = len(samples) // _ROW
+    return sheet(samples[: rows * _ROW].reshape(rows, _ROW, *samples.shape[1:]))
+
+
+def chunk_sheet(pictures: Mapping[str, np.ndarray]):
+    """Returns the sheet of chunk hybrids, each row named by its variables."""
+    return sheet(pictures["chunk_hybrids"], chunk_labels(pictures["chunks"]))
+
+
+def chunk_labels(chunks: np.ndarray) -> list[str]:
+    """Returns ``z1-z3`` for a chunk of the first three variables, and so on."""
+    ends = np.cumsum(chunks)
+    return [
+        f"z{end}" if size == 1 else f"z{end - size + 1}-z{end}"
+        for size, end in zip(chunks, ends)
+    ]
+
+
+def _heat_maps(scores: Mapping[str, Any]) -> Iterator[Figure]:
+    """Yields a heat map for each kind of matrix that a score holds, once."""
+    shown = {
+        "mi": (
+            "mutual_information",
+            "What each latent knows of each factor",
+            "Mutual information in nats. Disentangled codes have one dark cell in a "
+            "column; a row with several mixes factors.",
+        ),
+        "importance": (
+            "importance",
+            "Which latents predict each factor",
+            "Importance of each latent to the trees that predict a factor from the "
+            "code (DCI); a column adds up to 1.",
+        ),
+    }
+    for score in scores["metrics"].values():
+        for name in score["matrices"]:
+            if name not in shown:
+                continue
+            file, title, caption = shown.pop(name)
+            matrix = np.asarray(score["matrices"][name])
+            left_out = score["settings"].get("constant_factors_left_out", ())
+            factors = [
+                factor
+                for place, factor in enumerate(scores["settings"]["factors"])
+                if place not in left_out
+            ]
+            # Scores over single dimensions have a row for each.
+            groups = scores["settings"]["latent_groups"]
+            rows = [f"z{number}" for number in range(1, len(groups) + 1)]
+            if len(matrix) != len(groups):
+                rows = latent_labels(groups)
+            yield Figure(file, title, caption, _plots.heat_map(matrix, rows, factors))
+
+
+def _scores_section(scores: Mapping[str, Any]) -> str:
     settings = scores["settings"]
     note = (
         f"Step {settings['step']}, seed {settings['seed']}; {settings['num_train']} + "
         f"{settings['num_test']} images of the {settings['split']} split, "
         f"{settings['codes']} codes."
     )
-    return (
-        "<h2>Scores</h2><table><tr><th>score<th>value<th>what it says"
-        f"{body}</table><p class=caption>{html.escape(note)}</p>"
-    )
+    rows = [
+        (row.name, format_value(row.value), row.meaning) for row in score_rows(scores)
+    ]
+    body = _html.table(("score", "value", "what it says"), rows, number=1)
+    failed = [f"{name}: not computed: {why}" for name, why in scores["errors"].items()]
+    body += "".join(f"<p>{html.escape(line)}</p>" for line in failed)
+    return _html.section("Scores", note, body)
 
 
-def _recipe_section(scores: dict) -> str:
+def _recipe_section(scores: Mapping[str, Any]) -> str:
     names = ("settings", "versions", "device", "commit", "time", "config")
     recipe = json.dumps({name: scores[name] for name in names}, indent=2)
-    return f"<h2>Recipe</h2><pre>{html.escape(recipe)}</pre>"
+    caption = "Everything that is needed to get these numbers again."
+    return _html.section("Recipe", caption, f"<pre>{html.escape(recipe)}</pre>")

@@ -38,21 +38,25 @@ def workdir(tmp_path_factory):
 def test_page_is_self_contained(workdir):
     path = reports.write(workdir)
     page = Page(path.read_text())
-    assert len(page.sources) == 5
-    assert all(source.startswith("data:image/png;base64,") for source in page.sources)
+    assert len(page.sources) == 9
+    assert all(source.startswith("data:image/") for source in page.sources)
     shown = [
         Image.open(io.BytesIO(base64.b64decode(source.partition(",")[2])))
         for source in page.sources
     ]
     # Three latents in nine steps of 64 pixels with a gap of 2, beside labels.
     assert shown[1].size == (44 + 9 * 66, 3 * 66)
-    saved = {p.name for p in workdir.glob("*.png")}
+    saved = {p.stem for p in (*workdir.glob("*.png"), *workdir.glob("*.webp"))}
     assert saved == {
-        "reconstructions.png",
-        "traversals_1.png",
-        "traversals_2.png",
-        "hybrids.png",
-        "loss.png",
+        "reconstructions",
+        "traversals_1",
+        "traversals_2",
+        "traversals_moving",
+        "hybrids",
+        "priors",
+        "chunk_hybrids",
+        "mutual_information",
+        "loss",
     }
 
 
