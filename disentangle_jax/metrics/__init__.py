@@ -25,6 +25,14 @@ from disentangle_jax.metrics._evaluate import Evaluation, evaluate, table
 from disentangle_jax.metrics._explicitness import explicitness
 from disentangle_jax.metrics._factor_importance import factor_importance
 from disentangle_jax.metrics._fairness import fairness
+from disentangle_jax.metrics._fid import (
+    FeatureStatistics,
+    feature_statistics,
+    fid,
+    inception_features,
+    kid,
+    precision_recall,
+)
 from disentangle_jax.metrics._flatness import flatness
 from disentangle_jax.metrics._info_mec import info_mec
 from disentangle_jax.metrics._inputs import Score
@@ -49,6 +57,7 @@ from disentangle_jax.metrics._unsupervised import unsupervised
 __all__ = [
     "Entry",
     "Evaluation",
+    "FeatureStatistics",
     "Score",
     "beta_vae_score",
     "cluster_accuracy",
@@ -61,17 +70,22 @@ __all__ = [
     "factor_importance",
     "factor_vae_score",
     "fairness",
+    "feature_statistics",
+    "fid",
     "flatness",
+    "inception_features",
     "info",
     "info_mec",
     "irs",
     "jemmig",
+    "kid",
     "mcc",
     "med",
     "mig",
     "mig_sup",
     "modularity",
     "names",
+    "precision_recall",
     "reconstruction",
     "relation_accuracy",
     "rmig",

@@ -10,6 +10,7 @@ from disentangle_jax.metrics import (
     _explicitness,
     _factor_importance,
     _fairness,
+    _fid,
     _flatness,
     _info_mec,
     _interventional,
@@ -130,6 +131,17 @@ REGISTRY: dict[str, Entry] = {
     "reconstruction": Entry(
         _reconstruction.reconstruction, ("mse", "l1", "psnr", "nll"),
         range=(0.0, math.inf), higher_is_better=False, needs="images and logits",
+    ),
+    "fid": Entry(
+        _fid.fid, ("fid",), range=(0.0, math.inf), higher_is_better=False,
+        needs="images", cost="slow",
+    ),
+    "kid": Entry(
+        _fid.kid, ("kid", "standard_deviation"), range=(-math.inf, math.inf),
+        higher_is_better=False, needs="images", deterministic=False, cost="slow",
+    ),
+    "precision_recall": Entry(
+        _fid.precision_recall, ("precision", "recall"), needs="images", cost="slow",
     ),
 }  # fmt: skip
 

@@ -60,7 +60,8 @@ def test_every_score_is_registered():
     fixed = (
         "mig mig_sup rmig jemmig dcimig dci sap modularity explicitness irs "
         "beta_vae_score factor_vae_score z_max_var unsupervised info_mec mcc med udr "
-        "downstream fairness factor_importance flatness reconstruction"
+        "downstream fairness factor_importance flatness reconstruction fid "
+        "kid precision_recall"
     )
     assert set(fixed.split()) == set(metrics.names())
     with pytest.raises(ValueError, match="Did you mean 'mig'"):
