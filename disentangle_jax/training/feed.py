@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
 
 from disentangle_jax import data
+from disentangle_jax.training.program import batch_spec
 from disentangle_jax.training.run import Run
 
 HostBatch = dict[str, np.ndarray]
@@ -31,10 +31,7 @@ def device_batches(run: Run, start: int) -> Iterator[dict[str, jax.Array]]:
         yield from itertools.repeat({}, dispatches)
         return
     stacks = _stacked(_host_batches(run, start), config.steps_per_dispatch)
-    own = run.laned and not run.config.lanes.same_batches
-    place = NamedSharding(
-        run.mesh, P(None, "lanes", "data") if own else P(None, "data")
-    )
+    place = NamedSharding(run.mesh, batch_spec(run))
     moved = (
         {
             name: jax.make_array_from_process_local_data(place, value)

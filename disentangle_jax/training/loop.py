@@ -10,6 +10,7 @@ from types import FrameType
 import jax
 import numpy as np
 
+from disentangle_jax.training import memory
 from disentangle_jax.training import program as program_lib
 from disentangle_jax.training import run as run_lib
 from disentangle_jax.training.checkpoint import Checkpoints
@@ -69,11 +70,13 @@ def train(run: Run) -> Carry:
     ``t``, so a resumed run repeats what an uninterrupted one does.
 
     Raises:
+      TooLarge: the models do not fit into memory; says what to set.
       Interrupted: after SIGTERM or Ctrl-C, with the state saved.
       NonFiniteLoss: with the step and the last good checkpoint. A run of several
         lanes goes on as long as one is finite.
     """
     config = run.config.train
+    memory.check(run)
     program = program_lib.build(run)
     run_lib.start_workdir(run)
     checkpoints = Checkpoints(run.workdir / "checkpoints", keep=config.keep_checkpoints)
@@ -231,15 +234,7 @@ def _announce(run: Run, program: Program, like: Carry, start: int) -> None:
     steps = config.num_steps - start
     if jax.default_backend() != "cpu" or steps <= 0:
         return
-    shape = (config.steps_per_dispatch,)
-    if run.laned and not run.config.lanes.same_batches:
-        shape += (len(run.lanes),)
-    batches = {}
-    if config.input == "stream":
-        batches = jax.tree.map(
-            lambda s: jax.ShapeDtypeStruct(shape + s.shape, s.dtype), run.example()
-        )
-    inputs = {"batches": batches, "constants": program.constants}
+    inputs = program_lib.abstract_inputs(run, program)
     cost = jax.jit(program.steps).lower(like, inputs).cost_analysis()
     # A loop over steps or chunks of lanes counts its body once.
     flops = cost["flops"]

@@ -121,7 +121,10 @@ def build(run: Run) -> Program:
     def one_step(carry: Carry, batch, constants) -> tuple[Carry, dict]:
         if draw is not None:
             key = jax.random.fold_in(jax.random.key(run.config.data.seed), carry.step)
-            batch = {"image": draw(key, train.batch_size, constants["images"])["image"]}
+            image = draw(key, train.batch_size, constants["images"])["image"]
+            # Each device draws its rows only.
+            rows = NamedSharding(run.mesh, P("data"))
+            batch = {"image": jax.lax.with_sharding_constraint(image, rows)}
         state, average, alive, terms = all_models(carry.step, constants, batch, carry)
         carry = Carry(carry.step + 1, state, average, alive)
         return carry, {**terms, "alive": alive}
@@ -151,6 +154,13 @@ def shardings(run: Run, carry: Carry) -> Carry:
     return placed._replace(step=everywhere)
 
 
+def batch_spec(run: Run) -> P:
+    """Returns how the batches ``[k, B, …]`` or ``[k, L, B, …]`` are divided."""
+    if run.laned and not run.config.lanes.same_batches:
+        return P(None, "lanes", "data")
+    return P(None, "data")
+
+
 def abstract_carry(run: Run, program: Program) -> Carry:
     """Returns shapes, dtypes and shardings of the carry; allocates nothing."""
     shapes = jax.eval_shape(program.init)
@@ -159,6 +169,26 @@ def abstract_carry(run: Run, program: Program) -> Carry:
         shapes,
         shardings(run, shapes),
     )
+
+
+def abstract_inputs(run: Run, program: Program) -> dict:
+    """Returns shapes, dtypes and shardings of what `program.steps` takes per call."""
+    train = run.config.train
+    own = run.laned and not run.config.lanes.same_batches
+    batches = {}
+    if train.input == "stream":
+        shape = (train.steps_per_dispatch, *([len(run.lanes)] if own else []))
+        place = NamedSharding(run.mesh, batch_spec(run))
+        batches = jax.tree.map(
+            lambda s: jax.ShapeDtypeStruct(shape + s.shape, s.dtype, sharding=place),
+            run.example(),
+        )
+    everywhere = NamedSharding(run.mesh, P())
+    constants = jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=everywhere),
+        program.constants,
+    )
+    return {"batches": batches, "constants": constants}
 
 
 def evaluated_state(run: Run, carry: Carry) -> State:

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -83,8 +84,19 @@ class Run:
         )
 
 
-def prepare(config: ml_collections.ConfigDict, workdir: str | os.PathLike) -> Run:
+def prepare(
+    config: ml_collections.ConfigDict,
+    workdir: str | os.PathLike,
+    *,
+    devices: Sequence[jax.Device] | None = None,
+) -> Run:
     """Checks `config` against the library and `workdir` and returns the run.
+
+    Args:
+      config: the complete config.
+      workdir: folder of the run.
+      devices: what it is compiled for; None for all that this process sees. Devices
+        that are not there, of a described topology, can be compiled for too.
 
     Raises:
       ValueError: a name, value or combination is wrong; one line, with the fix.
@@ -116,9 +128,8 @@ def prepare(config: ml_collections.ConfigDict, workdir: str | os.PathLike) -> Ru
     for score in config.eval.scores:
         if score not in metrics.names():
             raise unknown_name("config", "eval.scores", score, metrics.names())
-    return Run(
-        config, workdir, train_set, test_set, method, lanes, _mesh(config, len(lanes))
-    )
+    mesh = _mesh(config, len(lanes), jax.devices() if devices is None else devices)
+    return Run(config, workdir, train_set, test_set, method, lanes, mesh)
 
 
 def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
@@ -214,9 +225,11 @@ def read_config(workdir: str | os.PathLike) -> ml_collections.ConfigDict:
     return config
 
 
-def _mesh(config: ml_collections.ConfigDict, lanes: int) -> jax.sharding.Mesh:
-    """Returns all devices as lanes × data; as many as can be share the lanes."""
-    count = jax.device_count()
+def _mesh(
+    config: ml_collections.ConfigDict, lanes: int, devices: Sequence[jax.Device]
+) -> jax.sharding.Mesh:
+    """Returns `devices` as lanes × data; as many as can be share the lanes."""
+    count = len(devices)
     across = math.gcd(lanes, count)
     if config.train.mesh:
         across, along = config.train.mesh
@@ -235,7 +248,10 @@ def _mesh(config: ml_collections.ConfigDict, lanes: int) -> jax.sharding.Mesh:
             f"{max(1, round(batch_size / along)) * along}."
         )
     return jax.make_mesh(
-        (across, along), ("lanes", "data"), axis_types=(AxisType.Auto,) * 2
+        (across, along),
+        ("lanes", "data"),
+        axis_types=(AxisType.Auto,) * 2,
+        devices=devices,
     )
 
 
