@@ -1,13 +1,14 @@
 """Runs use one device unless a test asks for more: eight share the same cores."""
 
-import jax
 import pytest
+
+from tests.training import tiny
 
 
 @pytest.fixture
 def devices(monkeypatch):
     """A function that sets how many of the virtual devices a run sees."""
-    return lambda count: monkeypatch.setattr(jax, "device_count", lambda: count)
+    return lambda count: tiny.show_devices(monkeypatch, count)
 
 
 @pytest.fixture(autouse=True)

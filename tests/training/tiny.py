@@ -1,5 +1,8 @@
 """A config that trains in a second: a small perceptron on rendered 3D Shapes."""
 
+import jax
+import pytest
+
 from disentangle_jax import config as config_lib
 
 
@@ -21,6 +24,15 @@ def config(**train):
     tiny.eval.hybrid_bank = 8
     tiny.train.update(train)
     return tiny
+
+
+_device_list = jax.devices
+
+
+def show_devices(patch: pytest.MonkeyPatch, count: int) -> None:
+    """Lets runs see the first `count` of the virtual devices."""
+    patch.setattr(jax, "devices", lambda *_: _device_list()[:count])
+    patch.setattr(jax, "device_count", lambda: count)
 
 
 FILE = """
