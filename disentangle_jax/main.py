@@ -1,6 +1,7 @@
-"""Trains, scores and shows one run.
+"""Trains, scores and shows one run, or compares several.
 
     python -m disentangle_jax.main --config=FILE[:PRESET] [--workdir=DIR] [--mode=MODE]
+    python -m disentangle_jax.main --mode=compare RUN [RUN…] [--workdir=DIR]
 
   --config=configs/sae.py         a file of configs/, its paper's setting
   --config=configs/sae.py:quick   its preset for a CPU (minutes, no download)
@@ -12,7 +13,11 @@
          train                      train, to the last step of the config
          evaluate                   write scores.json, the pictures and report.html
          report                     draw the pictures and report.html again
-                                  The last two need only --workdir.
+         explore                    serve a page that moves the latents by sliders
+                                  The last three need only --workdir.
+  --mode=compare RUN…             one page, compare.html, of the evaluated runs in the
+                                  folders RUN… and of their lanes; goes to --workdir,
+                                  runs/compare if not given
 
 Ends with code 0; 2 where the command is wrong; 1 where training failed; 130 or 143
 where Ctrl-C or SIGTERM stopped it, with its state saved.
@@ -23,6 +28,7 @@ import os
 import pathlib
 import sys
 import warnings
+from typing import NamedTuple
 
 # TensorFlow only moves images here: no start-up messages. Set before its import.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -41,8 +47,15 @@ class _Parser(argparse.ArgumentParser):
         raise ValueError(f"{message}; see --help.")
 
 
-def parse(argv: list[str]) -> tuple[training.Run, str]:
-    """Returns the checked run that `argv` asks for, and the mode.
+class Comparison(NamedTuple):
+    """Evaluated runs to compare, and the folder of their page."""
+
+    runs: list[pathlib.Path]
+    workdir: pathlib.Path
+
+
+def parse(argv: list[str]) -> tuple[training.Run | Comparison, str]:
+    """Returns the checked run, or runs to compare, that `argv` asks for, and the mode.
 
     Raises:
       ValueError, TypeError, OSError: with the fix in one line.
@@ -50,10 +63,20 @@ def parse(argv: list[str]) -> tuple[training.Run, str]:
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config")
     parser.add_argument("--workdir")
-    modes = ("all", "train", "evaluate", "report")
+    modes = ("all", "train", "evaluate", "report", "explore", "compare")
     parser.add_argument("--mode", choices=modes, default="all")
+    parser.add_argument("runs", nargs="*")
     overrides = [arg for arg in argv if arg.startswith("--config.")]
-    args = parser.parse_args([arg for arg in argv if arg not in overrides])
+    args = parser.parse_intermixed_args([arg for arg in argv if arg not in overrides])
+    if args.mode == "compare":
+        if args.config or overrides:
+            raise ValueError("--mode=compare takes folders of runs and no --config.")
+        workdir = pathlib.Path(args.workdir or "runs/compare")
+        if workdir.is_file():
+            raise ValueError(f"workdir: {workdir} is a file; give a folder.")
+        return Comparison(reports.find_runs(args.runs), workdir), args.mode
+    if args.runs:
+        raise ValueError(f"unrecognized arguments: {' '.join(args.runs)}; see --help.")
     if args.config is None:
         if args.workdir is None or args.mode in ("all", "train") or overrides:
             raise ValueError("--config=FILE is required; see --help.")
@@ -66,7 +89,7 @@ def parse(argv: list[str]) -> tuple[training.Run, str]:
         name = pathlib.Path(path).stem + (f"-{preset}" if preset else "")
         workdir = f"runs/{name}"
     run = training.prepare(config, workdir)
-    if args.mode == "evaluate":
+    if args.mode in ("evaluate", "explore"):
         training.check_trained(run)
     if args.mode == "report":
         for folder in training.evaluated_folders(run):
@@ -89,6 +112,12 @@ def main(argv: list[str] | None = None) -> int:
     training.use_compilation_cache()
     print(f"workdir: {run.workdir}", flush=True)
     try:
+        if mode == "compare":
+            print(f"comparison: {reports.write_comparison(*run)}")
+            return 0
+        if mode == "explore":
+            reports.explore(run)
+            return 0
         if mode in ("all", "train"):
             training.train(run)
         if mode in ("all", "evaluate"):

@@ -1,5 +1,8 @@
 """Pictures, tables and the self-contained page of a run, drawn from its files."""
 
+from disentangle_jax.reports._compare import find_runs as find_runs
+from disentangle_jax.reports._compare import write_comparison as write_comparison
+from disentangle_jax.reports._explorer import explore as explore
 from disentangle_jax.reports._page import check_evaluated as check_evaluated
 from disentangle_jax.reports._page import write as write
 from disentangle_jax.reports._tables import score_rows as score_rows

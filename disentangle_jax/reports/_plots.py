@@ -50,15 +50,17 @@ def score_bars(scores: Mapping[str, Mapping[str, Sequence[float]]]) -> bytes:
       scores: ``{score: {model: values over seeds}}``. The standard deviation divides
         by n − 1, and is left out where there is one seed.
     """
+    names = dict.fromkeys(model for models in scores.values() for model in models)
+    colours = {model: f"C{place % 10}" for place, model in enumerate(names)}
     heights = [0.3 * len(models) + 0.65 for models in scores.values()]
     figure = _figure(sum(heights))
     grid = figure.subplots(
         len(scores), squeeze=False, gridspec_kw={"height_ratios": heights}
     )
     for axes, (score, models) in zip(grid[:, 0], scores.items()):
-        for place, values in enumerate(models.values()):
+        for place, (model, values) in enumerate(models.items()):
             mean, deviation = mean_and_deviation(values)
-            colour = f"C{place % 10}"
+            colour = colours[model]
             axes.barh(place, mean, color=colour, alpha=0.45, height=0.7)
             if deviation is not None:
                 axes.errorbar(mean, place, xerr=deviation, color="black", capsize=3)

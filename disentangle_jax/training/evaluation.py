@@ -14,12 +14,11 @@ import jax
 import numpy as np
 
 from disentangle_jax import data, metrics
-from disentangle_jax.training import lanes
 from disentangle_jax.training.logging import Progress
 from disentangle_jax.training.pictures import pictures
 from disentangle_jax.training.provenance import recipe, write_json
 from disentangle_jax.training.run import Run, start_workdir
-from disentangle_jax.training.trained import Networks, Trained, restore_state
+from disentangle_jax.training.trained import Trained, load_trained
 
 _RECONSTRUCTIONS = 10
 # Latent variable × factor, small enough to stand beside the scores.
@@ -37,17 +36,13 @@ def evaluate(run: Run) -> dict[str, Any]:
       The scores; those of each lane by its name where the run has lanes, whose files
       are in folders of their own.
     """
-    state = restore_state(run)
-    networks = Networks(run.method)
-    if not run.laned:
-        return _evaluate(Trained(run, state, networks))
     scores = {}
-    for number, lane in enumerate(run.lanes):
+    for number, (lane, model) in enumerate(zip(run.lanes, load_trained(run))):
+        if not run.laned:
+            return _evaluate(model)
         print(f"lane {number + 1} of {len(run.lanes)}: {lane.name}")
-        lane_run = run.lane_run(lane)
-        start_workdir(lane_run)
-        lane_state = lanes.take(state, number)
-        scores[lane.name] = _evaluate(Trained(lane_run, lane_state, networks))
+        start_workdir(model.run)
+        scores[lane.name] = _evaluate(model)
     return scores
 
 

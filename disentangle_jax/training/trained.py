@@ -1,5 +1,6 @@
 """A trained model as two functions: images to codes, and codes to images."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
@@ -12,7 +13,7 @@ from disentangle_jax.training import lanes
 from disentangle_jax.training import program as program_lib
 from disentangle_jax.training.checkpoint import Checkpoints
 from disentangle_jax.training.run import Run
-from disentangle_jax.types import State, unknown_name
+from disentangle_jax.types import State
 
 
 class Networks:
@@ -83,25 +84,11 @@ def restore_state(run: Run) -> State:
         return program_lib.evaluated_state(run, checkpoints.restore(like))
 
 
-def load_trained(run: Run, lane: str = "") -> Trained:
-    """Returns the trained model of a run.
-
-    Args:
-      run: a trained run.
-      lane: name of the lane, e.g. ``"beta=4,seed=0"``, where the run has lanes; empty
-        for the first.
-    """
-    names = [one.name for one in run.lanes]
-    if lane and lane not in names:
-        if not run.laned:
-            raise ValueError(
-                f"load_trained: `lane` must be left out, as {run.workdir} has no "
-                f"lanes, got {lane!r}."
-            )
-        raise unknown_name("load_trained", "lane", lane, names)
-    state = restore_state(run)
-    if run.laned:
-        number = names.index(lane) if lane else 0
-        state = lanes.take(state, number)
-        run = run.lane_run(run.lanes[number])
-    return Trained(run, state, Networks(run.method))
+def load_trained(run: Run) -> Iterator[Trained]:
+    """Yields the trained model of a run, or those of its lanes in their order."""
+    state, networks = restore_state(run), Networks(run.method)
+    if not run.laned:
+        yield Trained(run, state, networks)
+        return
+    for number, lane in enumerate(run.lanes):
+        yield Trained(run.lane_run(lane), lanes.take(state, number), networks)

@@ -1,0 +1,443 @@
+"""The latent explorer: a local page with a slider per latent and live decoding.
+
+The server answers this machine alone: it listens on 127.0.0.1, its addresses hold a
+random token, requests that name another host or come from another site's page are
+refused (a page elsewhere could otherwise reach it by rebinding a name of its own), and
+what a request may hold is limited. The page loads nothing from anywhere else.
+"""
+
+import base64
+import dataclasses
+import functools
+import http.server
+import importlib.resources
+import io
+import json
+import secrets
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from PIL import Image, ImageOps
+
+from disentangle_jax import sampling, training
+from disentangle_jax.reports._grids import latent_labels, png
+
+_MAX_JSON = 64 * 1024
+_MAX_UPLOAD = 8 * 1024 * 1024
+_MAX_PIXELS = 16_000_000
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
+_PICKS = 12
+_SECONDS = 10.0  # That a peer may keep the server waiting.
+_DRAINED = 64 * 1024 * 1024
+
+
+@dataclasses.dataclass(eq=False)
+class Subject:
+    """A model to explore.
+
+    Attributes:
+      name: shown to the user; lanes are told apart by it.
+      encode: uint8 images ``[B, H, W, C]`` to codes ``[B, D]``.
+      decode: codes ``[B, D]`` to uint8 images.
+      groups: sizes of the latent variables, adding up to D.
+      images: ``[n, H, W, C]`` uint8 images to pick from.
+      bank_images: ``[N, H, W, C]`` uint8 images whose codes hybrids recombine.
+    """
+
+    name: str
+    encode: Callable[[np.ndarray], np.ndarray]
+    decode: Callable[[np.ndarray], np.ndarray]
+    groups: tuple[int, ...]
+    images: np.ndarray
+    bank_images: np.ndarray
+
+    @functools.cached_property
+    def bank(self) -> np.ndarray:
+        """``[N, D]`` stored codes."""
+        return np.asarray(self.encode(self.bank_images))
+
+    @property
+    def dims(self) -> int:
+        return sum(self.groups)
+
+
+def explore(run: training.Run) -> None:
+    """Serves the explorer of a trained run until Ctrl-C."""
+    try:
+        with Explorer(list(_subjects(run))) as server:
+            print(f"explorer: {server.url}", flush=True)
+            print("Open this address in a browser here. Ctrl-C ends it.", flush=True)
+            server.serve_forever()
+    except KeyboardInterrupt:
+        print("\nexplorer: ended", flush=True)
+
+
+def _subjects(run: training.Run) -> Iterator[Subject]:
+    rng = np.random.default_rng(run.config.eval.seed)
+    images = run.test_set.images(rng.choice(run.test_set.indices, _PICKS))
+    bank = rng.choice(run.train_set.indices, run.config.eval.hybrid_bank)
+    bank_images = run.train_set.images(bank)
+    for lane, model in zip(run.lanes, training.load_trained(run)):
+        name = lane.name or run.config.model.name
+        groups = tuple(run.method.latent_groups)
+        yield Subject(name, model.encode, model.decode, groups, images, bank_images)
+
+
+class Explorer(http.server.ThreadingHTTPServer):
+    """Serves the page and the models; ``with`` closes it, ``url`` is its address.
+
+    Args:
+      models: at least one; they share the size of images.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, models: Sequence[Subject]):
+        self.models = models
+        self.token = secrets.token_urlsafe(24)
+        self._lock = threading.Lock()
+        self._draws = 0
+        self._key = jax.random.key(secrets.randbits(32))
+        # Compiles what a slider, an upload and a button need before the page opens.
+        self.hybrid(models[0], self.encode(models[0], models[0].images[0]), 0)
+        self.decode(models[0], models[0].bank[0])
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def server_bind(self) -> None:
+        # Not HTTPServer's, which asks the name service for the name of the address.
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]
+
+    @property
+    def hosts(self) -> tuple[str, str]:
+        """What the Host header of a request may say."""
+        return f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}"
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.hosts[0]}/{self.token}/"
+
+    # One at a time: a model uses all cores, and requests come from several threads.
+
+    def decode(self, model: Subject, code: np.ndarray) -> np.ndarray:
+        """Returns the image ``[H, W, C]`` of a code ``[D]``."""
+        with self._lock:
+            return np.asarray(model.decode(code[None]))[0]
+
+    def encode(self, model: Subject, image: np.ndarray) -> np.ndarray:
+        """Returns the code ``[D]`` of an image ``[H, W, C]``."""
+        with self._lock:
+            return np.asarray(model.encode(image[None]))[0]
+
+    def hybrid(
+        self, model: Subject, code: np.ndarray, variable: int | None
+    ) -> np.ndarray:
+        """Returns `code` with one variable, or all, taken from stored codes."""
+        with self._lock:
+            self._draws += 1
+            key = jax.random.fold_in(self._key, self._draws)
+            bank = jnp.asarray(model.bank)
+            drawn = np.asarray(sampling.hybrid(key, bank, 1, groups=model.groups))[0]
+        if variable is None:
+            return drawn
+        own = np.repeat(np.arange(len(model.groups)), model.groups) == variable
+        return np.where(own, drawn, code)
+
+
+class Refusal(Exception):
+    """A request that is answered with a 4xx status and one line."""
+
+    def __init__(self, status: HTTPStatus, message: str):
+        super().__init__(message)
+        self.status = status
+
+
+def _bad(message: str) -> Refusal:
+    return Refusal(HTTPStatus.BAD_REQUEST, message)
+
+
+def parse_json(body: bytes) -> dict[str, Any]:
+    """Returns a JSON object; NaN and infinities, which JSON has not, are refused."""
+
+    def refuse(word: str):
+        raise _bad(f"body: numbers must be finite, got {word}.")
+
+    try:
+        value = json.loads(body, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        raise _bad("body: must be JSON.") from None
+    if not isinstance(value, dict):
+        raise _bad("body: must be a JSON object.")
+    return value
+
+
+def parse_code(value: Any, dims: int) -> np.ndarray:
+    """Returns a code ``[dims]`` float32 of a list of finite numbers."""
+    if not isinstance(value, list):
+        raise _bad(f"code: must be a list of {dims} numbers.")
+    if len(value) != dims:
+        raise _bad(f"code: must hold {dims} numbers, got {len(value)}.")
+    for place, number in enumerate(value, start=1):
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            kind = "text" if isinstance(number, str) else json.dumps(number)[:20]
+            raise _bad(f"code: must hold numbers, got {kind} at place {place}.")
+        # Finite as a float32 too; JSON's 1e400 is read as infinity.
+        if not abs(number) < 1e30:
+            raise _bad(f"code: numbers must be finite, which place {place} is not.")
+    return np.asarray(value, np.float32)
+
+
+def parse_place(value: Any, name: str, count: int) -> int:
+    """Returns a whole number from 0 to ``count - 1``."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < count:
+        raise _bad(f"{name}: must be a whole number from 0 to {count - 1}.")
+    return value
+
+
+def parse_image(content: bytes, shape: Sequence[int]) -> np.ndarray:
+    """Returns an uploaded picture as uint8 ``[H, W, C]``.
+
+    Its middle is cut out in the wanted proportions, scaled, and made grey where the
+    model takes grey images.
+    """
+    height, width, channels = shape
+    try:
+        with Image.open(io.BytesIO(content), formats=_FORMATS) as picture:
+            if picture.width * picture.height > _MAX_PIXELS:
+                raise Refusal(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    f"image: must have at most {_MAX_PIXELS // 1_000_000} million "
+                    f"pixels, got {picture.width} x {picture.height}.",
+                )
+            picture = ImageOps.exif_transpose(picture)
+            picture = picture.convert("RGB" if channels == 3 else "L")
+    except Refusal:
+        raise
+    except Exception:  # Pillow's readers raise many kinds on damaged files.
+        raise Refusal(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            f"image: must be a whole file of {', '.join(_FORMATS)}.",
+        ) from None
+    scale = min(picture.width / width, picture.height / height)
+    across, down = width * scale, height * scale
+    left, top = (picture.width - across) / 2, (picture.height - down) / 2
+    box = (left, top, left + across, top + down)
+    small = picture.resize((width, height), Image.Resampling.LANCZOS, box=box)
+    return np.asarray(small, np.uint8).reshape(shape)
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """``GET /TOKEN/`` is the page; ``POST /TOKEN/LANE/ACTION`` asks a model."""
+
+    server: Explorer
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "disentangle_jax", ""
+    timeout = _SECONDS
+
+    def do_GET(self) -> None:
+        self._answer("GET")
+
+    def do_POST(self) -> None:
+        self._answer("POST")
+
+    def _answer(self, method: str) -> None:
+        self._unread = True
+        try:
+            self._check_sender()
+            kind, content = self._route(method)
+        except Refusal as refusal:
+            self._refuse(refusal.status, str(refusal))
+            return
+        except Exception as error:
+            # The traceback goes to the terminal; the page gets its last line.
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"server: {error!r}")
+            raise
+        self._send(HTTPStatus.OK, kind, content)
+
+    def _check_sender(self) -> None:
+        if self.headers.get_all("Host", []) not in [[h] for h in self.server.hosts]:
+            raise Refusal(
+                HTTPStatus.FORBIDDEN, f"host: must be {self.server.hosts[0]}."
+            )
+        origin = self.headers.get("Origin")
+        if origin not in (None, *(f"http://{host}" for host in self.server.hosts)):
+            raise Refusal(HTTPStatus.FORBIDDEN, "origin: another site's page may not.")
+
+    def _route(self, method: str) -> tuple[str, bytes]:
+        _, token, *rest = self.path.partition("?")[0].split("/")
+        if not secrets.compare_digest(token.encode(), self.server.token.encode()):
+            raise Refusal(
+                HTTPStatus.FORBIDDEN,
+                "token: is wrong; open the address that the command printed.",
+            )
+        actions = {
+            "model": self._model,
+            "decode": self._decode,
+            "pick": self._pick,
+            "encode": self._encode,
+            "hybrid": self._hybrid,
+        }
+        if rest == [""]:
+            wanted = "GET"
+        elif len(rest) == 2 and rest[1] in actions:
+            wanted = "POST"
+        else:
+            raise Refusal(HTTPStatus.NOT_FOUND, "address: there is nothing here.")
+        if method != wanted:
+            raise Refusal(
+                HTTPStatus.METHOD_NOT_ALLOWED, f"method: must be {wanted} here."
+            )
+        if method == "GET":
+            return self._page()
+        lane, action = rest
+        if not (lane.isdecimal() and len(lane) < 6):
+            raise Refusal(HTTPStatus.NOT_FOUND, "lane: must be a number.")
+        if int(lane) >= len(self.server.models):
+            raise Refusal(
+                HTTPStatus.NOT_FOUND,
+                f"lane: must be below {len(self.server.models)}, got {lane}.",
+            )
+        return actions[action](self.server.models[int(lane)])
+
+    def _page(self) -> tuple[str, bytes]:
+        self._nonce = secrets.token_urlsafe(16)
+        text = importlib.resources.files(__package__).joinpath("explorer.html")
+        page = text.read_text(encoding="utf-8").replace("NONCE", self._nonce)
+        return "text/html; charset=utf-8", page.encode()
+
+    def _model(self, model: Subject) -> tuple[str, bytes]:
+        parse_json(self._body(_MAX_JSON))
+        labels = iter(latent_labels(model.groups))
+        return _json(
+            lanes=[one.name for one in self.server.models],
+            groups=[[next(labels) for _ in range(size)] for size in model.groups],
+            low=_numbers(model.bank.min(axis=0)),
+            high=_numbers(model.bank.max(axis=0)),
+            picks=[_data_url(image) for image in model.images],
+            max_upload=_MAX_UPLOAD,
+        )
+
+    def _decode(self, model: Subject) -> tuple[str, bytes]:
+        asked = parse_json(self._body(_MAX_JSON))
+        code = parse_code(asked.get("code"), model.dims)
+        return "image/png", _png(self.server.decode(model, code))
+
+    def _pick(self, model: Subject) -> tuple[str, bytes]:
+        asked = parse_json(self._body(_MAX_JSON))
+        image = model.images[
+            parse_place(asked.get("image"), "image", len(model.images))
+        ]
+        return self._encoded(model, image)
+
+    def _encode(self, model: Subject) -> tuple[str, bytes]:
+        content = self._body(_MAX_UPLOAD)
+        return self._encoded(model, parse_image(content, model.images.shape[1:]))
+
+    def _encoded(self, model: Subject, image: np.ndarray) -> tuple[str, bytes]:
+        code = self.server.encode(model, image)
+        return _json(code=_numbers(code), image=_data_url(image))
+
+    def _hybrid(self, model: Subject) -> tuple[str, bytes]:
+        asked = parse_json(self._body(_MAX_JSON))
+        code = parse_code(asked.get("code"), model.dims)
+        variable = asked.get("variable")
+        if variable is not None:
+            variable = parse_place(variable, "variable", len(model.groups))
+        return _json(code=_numbers(self.server.hybrid(model, code, variable)))
+
+    def _body(self, limit: int) -> bytes:
+        length = self.headers.get("Content-Length")
+        if length is None or "Transfer-Encoding" in self.headers:
+            raise Refusal(
+                HTTPStatus.LENGTH_REQUIRED, "body: needs a Content-Length, no chunks."
+            )
+        if not (length.isascii() and length.isdecimal()):
+            raise _bad("body: its Content-Length must be a number.")
+        if len(length) > 12 or int(length) > limit:
+            raise Refusal(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"body: must have at most {limit} bytes, got {length[:20]}.",
+            )
+        body = self.rfile.read(int(length))
+        self._unread = False
+        if len(body) < int(length):
+            raise _bad("body: ended before its Content-Length.")
+        return body
+
+    def _refuse(self, status: HTTPStatus, line: str) -> None:
+        if self._unread:
+            self.close_connection = True
+        self._send(status, "text/plain; charset=utf-8", f"{line}\n".encode())
+        if self._unread:
+            self._drain()
+
+    def _drain(self) -> None:
+        """Reads what a refused peer still sends: a reset would hide the answer."""
+        end, left = time.monotonic() + _SECONDS, _DRAINED
+        length = self.headers.get("Content-Length", "0")
+        if not (length.isascii() and length.isdecimal() and len(length) < 13):
+            return
+        left = min(left, int(length))
+        while left > 0 and time.monotonic() < end:
+            part = self.rfile.read1(min(left, 1 << 16))
+            if not part:
+                return
+            left -= len(part)
+
+    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+        nonce = getattr(self, "_nonce", "none")
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header(
+            "Content-Security-Policy",
+            f"default-src 'none'; script-src 'nonce-{nonce}'; style-src "
+            f"'nonce-{nonce}'; img-src data: blob:; connect-src 'self'; base-uri "
+            "'none'; form-action 'none'; frame-ancestors 'none'",
+        )
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.send_header("Cache-Control", "no-store")
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def send_error(
+        self, code: int, message: str | None = None, explain: str | None = None
+    ) -> None:
+        """Answers what http.server itself refuses, in one line too."""
+        if code == HTTPStatus.NOT_IMPLEMENTED:
+            code, message = HTTPStatus.METHOD_NOT_ALLOWED, "method: must be GET or POST"
+        self.close_connection = True
+        status = HTTPStatus(code)
+        line = f"{message or status.phrase}.\n"
+        self._send(status, "text/plain; charset=utf-8", line.encode("ascii", "replace"))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keeps the terminal quiet: a slider makes many requests."""
+
+
+def _json(**values: Any) -> tuple[str, bytes]:
+    return "application/json", json.dumps(values).encode()
+
+
+def _numbers(values: np.ndarray) -> list[float]:
+    """Returns float32 values as the shortest decimals that stand for them."""
+    return [float(str(value)) for value in np.asarray(values, np.float32)]
+
+
+def _png(image: np.ndarray) -> bytes:
+    return png(Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image))
+
+
+def _data_url(image: np.ndarray) -> str:
+    return "data:image/png;base64," + base64.b64encode(_png(image)).decode()
