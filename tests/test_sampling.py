@@ -171,3 +171,211 @@ def test_traverse_changes_one_dimension_from_low_to_high():
     np.testing.assert_array_equal(codes, expected)
     with pytest.raises(ValueError, match="traverse: `code`, `low` and `high`"):
         sampling.traverse(code, jnp.zeros(3), jnp.ones(2), steps=3)
+
+
+def test_hybrid_is_a_program_of_its_key(getkey):
+    bank = jax.random.normal(getkey(), (8, 4))
+    keys = jax.random.split(getkey(), 2)
+
+    def draw(key):
+        return sampling.hybrid(key, bank, 5, groups=(1, 3), balanced=True)
+
+    both = np.asarray(jax.jit(jax.vmap(draw))(keys))
+    np.testing.assert_array_equal(both[0], draw(keys[0]))
+    assert (both[0] != both[1]).any()
+
+
+@pytest.mark.parametrize("n", [3, 20])
+def test_balanced_hybrid_uses_every_stored_value_equally_often(n, getkey):
+    rows = np.arange(8.0)
+    bank = jnp.asarray(np.stack([rows, 10 + rows, 20 + rows, 20 + rows], axis=1))
+    codes = np.asarray(
+        sampling.hybrid(getkey(), bank, n, groups=(1, 1, 2), balanced=True)
+    )
+    assert codes.shape == (n, 4)
+    np.testing.assert_array_equal(codes[:, 2], codes[:, 3])  # one variable
+    for column, offset in zip(codes.T, (0, 10, 20, 20)):
+        counts = np.bincount((column - offset).astype(int), minlength=8)
+        # After every eight draws all eight were used once more.
+        assert set(counts) <= {n // 8, -(-n // 8)}
+        for start in range(0, n, 8):
+            part = column[start : start + 8]
+            assert len(set(part)) == len(part)
+
+
+def test_balanced_hybrid_breaks_dependence(getkey):
+    column = np.arange(512.0)
+    bank = jnp.asarray(np.stack([column, column], axis=1))
+    codes = np.asarray(sampling.hybrid(getkey(), bank, 512, balanced=True))
+    np.testing.assert_array_equal(np.sort(codes, axis=0), bank)  # marginals, exactly
+    assert abs(np.corrcoef(codes.T)[0, 1]) < 5 / np.sqrt(512)
+
+
+def test_hybrid_breaks_the_correlation_of_gaussian_codes(getkey):
+    first = jax.random.normal(getkey(), (400,))
+    noise = jax.random.normal(getkey(), (400, 2))
+    # Two variables of two dimensions: strong ties within and between them.
+    bank = first[:, None] + 0.3 * jnp.concatenate([noise, noise[:, ::-1]], axis=1)
+    codes = np.asarray(sampling.hybrid(getkey(), bank, 20_000, groups=(2, 2)))
+    stored, drawn = np.corrcoef(np.asarray(bank).T), np.corrcoef(codes.T)
+    assert stored[0, 2] > 0.8
+    # Standard error of a correlation of 20,000 draws: 0.007.
+    np.testing.assert_allclose(drawn[:2, 2:], 0.0, atol=0.04)
+    assert drawn[0, 1] == pytest.approx(stored[0, 1], abs=0.02)  # kept inside
+    for quantile in (0.1, 0.5, 0.9):  # marginals
+        want = np.quantile(np.asarray(bank), quantile, axis=0)
+        np.testing.assert_allclose(np.quantile(codes, quantile, axis=0), want, atol=0.1)
+
+
+def test_prior_is_standard_normal(getkey):
+    z = np.asarray(sampling.prior(getkey(), 50_000, 3))
+    assert z.shape == (50_000, 3)
+    np.testing.assert_allclose(np.cov(z.T), np.eye(3), atol=0.04)
+    np.testing.assert_allclose(z.mean(0), 0.0, atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("groups", "chunks", "dims"),
+    [(None, 4, [2, 1, 1, 1]), ((2, 1, 2), 2, [3, 2]), ((5,), 1, [5])],
+)
+def test_chunk_hybrids_change_one_chunk(groups, chunks, dims, getkey):
+    bank = jax.random.normal(getkey(), (50, 5))
+    code = jnp.full(5, 9.0)
+    codes = np.asarray(
+        sampling.chunk_hybrids(getkey(), code, bank, 30, groups=groups, chunks=chunks)
+    )
+    assert codes.shape == (chunks, 30, 5)
+    start = 0
+    for chunk, size in zip(codes, dims):
+        inside = np.zeros(5, bool)
+        inside[start : start + size] = True
+        assert (chunk[:, ~inside] == 9.0).all()
+        assert np.isin(chunk[:, inside], np.asarray(bank)[:, inside]).all()
+        assert len(np.unique(chunk[:, inside], axis=0)) > 10
+        start += size
+
+
+def test_chunk_hybrids_errors(getkey):
+    bank = jnp.zeros((4, 3))
+    with pytest.raises(ValueError, match="chunk_hybrids: `code` must be"):
+        sampling.chunk_hybrids(getkey(), jnp.zeros(2), bank, 2)
+    with pytest.raises(ValueError, match="must be 1 to the 2 variables, got 4"):
+        sampling.chunk_hybrids(getkey(), jnp.zeros(3), bank, 2, groups=(1, 2))
+
+
+def test_interpolate_is_a_straight_line(getkey):
+    start, end = jax.random.normal(getkey(), (2, 3, 4))
+    path = np.asarray(sampling.interpolate(start, end, steps=5))
+    assert path.shape == (3, 5, 4)
+    for i in range(5):
+        want = np.asarray(start) * (1 - i / 4) + np.asarray(end) * i / 4
+        np.testing.assert_allclose(path[:, i], want, atol=1e-6)
+    with pytest.raises(ValueError, match="interpolate: `start` and `end`"):
+        sampling.interpolate(jnp.zeros(3), jnp.zeros(4), steps=5)
+    with pytest.raises(ValueError, match="interpolate: `steps` must be at least 2"):
+        sampling.interpolate(jnp.zeros(3), jnp.zeros(3), steps=1)
+
+
+def test_values_of_traversals(rng):
+    codes = rng.normal(size=(1001, 2)) * [1.0, 5.0]
+    codes[0] = [50.0, -50.0]  # an outlier
+    values = sampling.min_max_values(jnp.asarray(codes), steps=5)
+    for d in range(2):
+        want = np.linspace(codes[:, d].min(), codes[:, d].max(), 5)
+        np.testing.assert_allclose(values[d], want, rtol=1e-5)
+    values = np.asarray(sampling.quantile_values(jnp.asarray(codes), steps=4))
+    want = np.quantile(codes, [1 / 8, 3 / 8, 5 / 8, 7 / 8], axis=0).T
+    np.testing.assert_allclose(values, want, rtol=1e-4, atol=1e-5)
+    mean, log_var = jnp.array([1.0, -1.0]), jnp.log(jnp.array([4.0, 0.25]))
+    values = sampling.gaussian_values(mean, log_var, steps=3)
+    np.testing.assert_allclose(values, [[-5, 1, 7], [-2.5, -1, 0.5]], rtol=1e-5)
+    walked = sampling.traverse_values(mean, values)
+    assert walked.shape == (2, 3, 2)
+    np.testing.assert_array_equal(walked[0, :, 0], values[0])
+    np.testing.assert_array_equal(walked[0, :, 1], [-1.0] * 3)
+    with pytest.raises(ValueError, match="traverse_values: `code` must be"):
+        sampling.traverse_values(mean, values.T)
+    with pytest.raises(ValueError, match=r"quantile_values: `codes` must be \[N, D\]"):
+        sampling.quantile_values(mean, steps=3)
+    with pytest.raises(ValueError, match="gaussian_values: `mean` and `log_var`"):
+        sampling.gaussian_values(mean, jnp.zeros(3), steps=3)
+
+
+def test_cyclic_values_return_to_where_they_start():
+    code = jnp.array([0.5, 0.0, 2.0, 7.0, 1.0])  # inside, ends, outside, no width
+    low, high = jnp.zeros(5).at[4].set(1.0), jnp.array([2.0, 2.0, 2.0, 2.0, 1.0])
+    values = np.asarray(sampling.cyclic_values(code, low, high, steps=8))
+    # Circumference 4 in eight steps of 0.5: up, then down, then up again.
+    np.testing.assert_allclose(values[0], [0.5, 1, 1.5, 2, 1.5, 1, 0.5, 0], atol=1e-6)
+    np.testing.assert_allclose(values[1], [0, 0.5, 1, 1.5, 2, 1.5, 1, 0.5], atol=1e-6)
+    np.testing.assert_allclose(values[2], [2, 1.5, 1, 0.5, 0, 0.5, 1, 1.5], atol=1e-6)
+    np.testing.assert_allclose(values[3], values[2])
+    np.testing.assert_array_equal(values[4], np.ones(8))
+    with pytest.raises(ValueError, match="cyclic_values: `code`, `low` and `high`"):
+        sampling.cyclic_values(code, low[:2], high, steps=8)
+
+
+# Priors as (cdf, inverse cdf): each latent with a scale of its own.
+SCALES = jnp.array([1.0, 2.0, 0.5])
+PRIORS = {
+    "uniform": (lambda z: z / SCALES, lambda u: u * SCALES),
+    "exponential": (
+        lambda z: -jnp.expm1(-z / SCALES),
+        lambda u: -jnp.log1p(-u) * SCALES,
+    ),
+    "normal": (
+        lambda z: jax.scipy.stats.norm.cdf(z / SCALES),
+        lambda u: jax.scipy.stats.norm.ppf(u) * SCALES,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [("uniform", None), ("exponential", (1.0, -1.0, 1.0)), ("normal", None)],
+)
+def test_entangle_keeps_the_distribution_and_mixes_everything(name, direction, rng):
+    cdf, inverse_cdf = PRIORS[name]
+
+    def mix(one):
+        return sampling.entangle(
+            one, cdf=cdf, inverse_cdf=inverse_cdf, direction=direction
+        )
+
+    @jax.jit
+    def program(u):
+        z = jax.vmap(inverse_cdf)(u)
+        f = jax.vmap(mix)(z)
+        jacobians = jax.vmap(jax.jacobian(mix))(z[:200])
+        return z, f, jax.vmap(cdf)(f), jax.vmap(mix)(f), jacobians
+
+    u = rng.uniform(1e-3, 0.999, size=(20_000, 3)).astype(np.float32)
+    z, f, uniform, again, jacobians = map(np.asarray, program(u))
+    # Marginals: Kolmogorov-Smirnov distance, 1 % critical value 1.63 / sqrt(n).
+    even = (np.arange(20_000) + 0.5)[:, None] / 20_000
+    distance = np.abs(np.sort(uniform, axis=0) - even).max()
+    assert distance < 1.63 / np.sqrt(20_000) + 1e-3
+    # Jointly too: still independent, as far as first and second powers show.
+    for power in (1, 2):
+        correlation = np.corrcoef((uniform - 0.5).T ** power)
+        np.testing.assert_allclose(correlation, np.eye(3), atol=0.035)
+    # But every latent depends on every other, at every point.
+    assert np.isfinite(jacobians).all()
+    assert np.abs(jacobians).min() > 0
+    assert np.abs(f - z).mean() > 0.1
+    # A bijection: the map is its own inverse.
+    np.testing.assert_allclose(again, z, rtol=2e-3, atol=2e-3)
+
+
+def test_entangle_refuses_maps_that_do_not_mix():
+    cdf, inverse_cdf = jax.scipy.stats.norm.cdf, jax.scipy.stats.norm.ppf
+    both = dict(cdf=cdf, inverse_cdf=inverse_cdf)
+    for direction in ((1.0, 1.0), (0.0, 1.0), (0.0, 0.0)):
+        with pytest.raises(ValueError, match="where latents would not mix"):
+            sampling.entangle(jnp.zeros((4, 2)), direction=direction, **both)
+    with pytest.raises(ValueError, match=r"`direction` must be \[2\]"):
+        sampling.entangle(jnp.zeros((4, 2)), direction=(1.0, 2.0, 3.0), **both)
+    with pytest.raises(ValueError, match="with D > 1"):
+        sampling.entangle(jnp.zeros((4, 1)), **both)
+    # Far tails stay finite.
+    assert np.isfinite(sampling.entangle(jnp.array([[40.0, -40.0]]), **both)).all()
