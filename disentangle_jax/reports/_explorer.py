@@ -226,10 +226,10 @@ def parse_image(content: bytes, shape: Sequence[int]) -> np.ndarray:
             f"image: must be a whole file of {', '.join(_FORMATS)}.",
         ) from None
     scale = min(picture.width / width, picture.height / height)
-    across, down = width * scale, height * scale
-    left, top = (picture.width - across) / 2, (picture.height - down) / 2
-    box = (left, top, left + across, top + down)
-    small = picture.resize((width, height), Image.Resampling.LANCZOS, box=box)
+    across, down = max(1, round(width * scale)), max(1, round(height * scale))
+    left, top = (picture.width - across) // 2, (picture.height - down) // 2
+    middle = picture.crop((left, top, left + across, top + down))
+    small = middle.resize((width, height), Image.Resampling.LANCZOS)
     return np.asarray(small, np.uint8).reshape(shape)
 
 
@@ -271,7 +271,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise Refusal(HTTPStatus.FORBIDDEN, "origin: another site's page may not.")
 
     def _route(self, method: str) -> tuple[str, bytes]:
-        _, token, *rest = self.path.partition("?")[0].split("/")
+        path = self.path.partition("?")[0].removeprefix("/")
+        token, *rest = path.split("/")
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
             raise Refusal(
                 HTTPStatus.FORBIDDEN,

@@ -32,33 +32,46 @@ def pictures(
       ``latent_groups`` ``[G]``.
     """
     groups = model.run.method.latent_groups
-    low, high = jnp.asarray(codes.min(axis=0)), jnp.asarray(codes.max(axis=0))
+    keys = jax.random.split(jax.random.key(model.run.config.eval.seed), 3)
+    values = sampling.min_max_values(jnp.asarray(codes), steps=_TRAVERSAL_STEPS)
     walks = [
-        sampling.traverse(jnp.asarray(code), low, high, steps=_TRAVERSAL_STEPS)
+        sampling.traverse_values(jnp.asarray(code), values)
         for code in codes[:_TRAVERSED]
     ]
-    key = jax.random.key(model.run.config.eval.seed)
-    drawn = sampling.hybrid(key, jnp.asarray(bank), _SAMPLES, groups=groups)
-    prior = jax.random.normal(jax.random.fold_in(key, 1), drawn.shape)
-    chunks = np.array_split(np.arange(len(groups)), min(_CHUNKS, len(groups)))
-    variable = np.repeat(np.arange(len(groups)), groups)
-    changed = []
-    for number, chunk in enumerate(chunks):
-        key_of_chunk = jax.random.fold_in(key, 2 + number)
-        mixed = sampling.hybrid(
-            key_of_chunk, jnp.asarray(bank), _CHUNK_SAMPLES, groups=groups
-        )
-        mixed = np.where(np.isin(variable, chunk), mixed, codes[:1])
-        changed.append(model.decode(np.concatenate([codes[:1], mixed])))
+    bank = jnp.asarray(bank)
+    chunks = min(_CHUNKS, len(groups))
+    first = jnp.asarray(codes[0])
+    changed = sampling.chunk_hybrids(
+        keys[1], first, bank, _CHUNK_SAMPLES, groups=groups, chunks=chunks
+    )
+    unchanged = jnp.broadcast_to(first, (chunks, 1, len(first)))
+    parts = np.array_split(np.arange(len(groups)), chunks)
     return {
         "originals": originals,
-        "reconstructions": model.decode(codes[: len(originals)]),
-        "traversals": np.stack(
-            [np.stack([model.decode(row) for row in walk]) for walk in walks]
+        "reconstructions": _decode(model, codes[: len(originals)]),
+        "traversals": _decode(model, jnp.stack(walks)),
+        "hybrids": _decode(
+            model, sampling.hybrid(keys[0], bank, _SAMPLES, groups=groups)
         ),
-        "hybrids": model.decode(drawn),
-        "priors": model.decode(prior),
-        "chunk_hybrids": np.stack(changed),
-        "chunks": np.array([len(chunk) for chunk in chunks]),
+        "priors": _decode(model, sampling.prior(keys[2], _SAMPLES, len(first))),
+        "chunk_hybrids": _decode(model, jnp.concatenate([unchanged, changed], axis=1)),
+        "chunks": np.array([len(part) for part in parts]),
         "latent_groups": np.asarray(groups),
     }
+
+
+def _decode(model: Trained, codes: jax.Array | np.ndarray) -> np.ndarray:
+    """Returns images ``[..., H, W, C]`` of codes ``[..., D]``.
+
+    In batches of one size, the last filled up, so that one program serves all.
+    """
+    codes = np.asarray(codes)
+    flat = codes.reshape(-1, codes.shape[-1])
+    size = model.run.config.eval.batch_size
+    images = np.concatenate(
+        [
+            model.decode(np.resize(part, (size, flat.shape[1])))
+            for part in np.split(flat, range(size, len(flat), size))
+        ]
+    )[: len(flat)]
+    return images.reshape(*codes.shape[:-1], *images.shape[1:])

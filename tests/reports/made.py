@@ -1,0 +1,75 @@
+"""Folders of evaluated runs made of arithmetic: nothing is trained."""
+
+import json
+
+import numpy as np
+
+IMAGE = (6, 5, 3)
+
+
+def scores(model="sae-3", seed=0, *, mig=0.5, bce=100.0, groups=(1, 2), **method):
+    return {
+        "reconstruction": {"mse": 0.01, "bce": bce, "mse_of_mean_image": 0.1},
+        "metrics": {
+            "mig": {
+                "values": {"mig": mig},
+                "settings": {"constant_factors_left_out": [1]},
+                "matrices": {"mi": [[1.0, 0.0]] * len(groups)},
+            },
+            "dci": {
+                "values": {"disentanglement": 0.25, "informativeness_train": 1.0},
+                "settings": {},
+                "matrices": {"importance": [[0.5, 0.2, 0.1]] * sum(groups)},
+            },
+        },
+        "errors": {"sap": "one <class>"},
+        "settings": {
+            "split": "test",
+            "num_train": 20,
+            "num_test": 10,
+            "codes": "mean",
+            "step": 7,
+            "seed": seed,
+            "factors": ["hue", "size", "x<y"],
+            "latent_groups": list(groups),
+        },
+        "config": {
+            "model": {"name": model},
+            "method": {"name": "<b>&ae", **method},
+            "data": {"name": "made", "seed": seed},
+            "train": {"seed": seed, "num_steps": 7},
+            "eval": {"seed": 0},
+        },
+        "versions": {"jax": "1"},
+        "device": {},
+        "commit": "abc123",
+        "time": "now",
+    }
+
+
+def pictures(groups=(1, 2), *, shade=0):
+    rng = np.random.default_rng(shade)
+
+    def images(*shape):
+        return rng.integers(0, 256, (*shape, *IMAGE), dtype=np.uint8)
+
+    return {
+        "originals": np.full((10, *IMAGE), 7, np.uint8),
+        "reconstructions": images(10),
+        "traversals": images(2, sum(groups), 4),
+        "hybrids": images(20),
+        "priors": images(20),
+        "chunk_hybrids": images(len(groups), 3),
+        "chunks": np.ones(len(groups), int),
+        "latent_groups": np.asarray(groups),
+    }
+
+
+def run(folder, *, groups=(1, 2), shade=0, **more):
+    """Writes an evaluated run and returns its folder."""
+    folder.mkdir(parents=True)
+    (folder / "scores.json").write_text(json.dumps(scores(groups=groups, **more)))
+    np.savez(folder / "pictures.npz", **pictures(groups, shade=shade))
+    rows = [{"step": 1, "loss": 3.0}, {"step": 2, "loss": None}]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return folder

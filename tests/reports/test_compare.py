@@ -1,0 +1,96 @@
+"""Runs of one model stand together, are told apart by few words, and share a page."""
+
+import numpy as np
+import pytest
+
+from disentangle_jax import main, reports
+from disentangle_jax.reports._compare import (
+    _reconstruction_rows,
+    group_runs,
+    model_labels,
+)
+from tests.reports import made
+from tests.reports.pages import check_self_contained
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    made.run(folder / "a", seed=0, mig=0.2)
+    lanes = folder / "b" / "lanes"
+    made.run(lanes / "beta=1,seed=1", seed=1, mig=0.4, shade=1)
+    made.run(lanes / "beta=4,seed=1", seed=1, beta=4.0, groups=(1, 1))
+    return folder
+
+
+def test_runs_that_differ_in_seeds_are_one_model(runs):
+    folders = reports.find_runs([runs / "a", runs / "b", runs / "a"])
+    assert len(folders) == 3  # Lanes are found; a folder counts once.
+    one, other = group_runs(folders)
+    assert one.label == "sae-3" and other.label == "sae-3, beta=4"
+    assert one.values("mig") == [0.2, 0.4] and other.values("mig") == [0.5]
+    assert one.values("irs") == []
+
+
+def test_labels_use_no_more_fields_than_needed():
+    def labels(*configs):
+        return model_labels([dict(zip(names, values)) for values in configs])
+
+    names = ("model.name", "method.name", "method.beta", "train.steps")
+    assert labels(("sae", "ae", 0.0, 1), ("vae", "vae", 0.0, 2)) == ["sae", "vae"]
+    assert labels(("v", "vae", 1.0, 1), ("v", "wae", 1.0, 1)) == ["v, vae", "v, wae"]
+    assert labels(("v", "b", 1.0, 1), ("v", "b", 4.0, 1), ("v", "b", 4.0, 9)) == [
+        "v, beta=1, steps=1",
+        "v, beta=4, steps=1",
+        "v, beta=4, steps=9",
+    ]
+
+
+def test_page_shows_all_models_and_needs_nothing_else(runs, tmp_path, capsys):
+    out = tmp_path / "out"
+    argv = ["--mode=compare", str(runs / "a"), str(runs / "b"), f"--workdir={out}"]
+    assert main.main(argv) == 0
+    assert f"comparison: {out}/compare.html" in capsys.readouterr().out
+    text = (out / "compare.html").read_text()
+    page = check_self_contained(text)
+    assert "2 models, 3 runs compared" in page.text
+    assert "0.3000 ± 0.1414" in page.text  # MIG 0.2 and 0.4.
+    assert "Not drawn: no run here holds both" in page.text
+    assert "<b>" not in text
+    saved = {p.stem for p in out.glob("*.png")}
+    assert saved == {
+        "scores",
+        "errors",
+        "traversals",
+        "reconstructions",
+        "samples",
+        "hybrids",
+        "chunk_hybrids",
+    }
+
+
+def test_models_that_saw_the_same_images_share_their_row():
+    same, other = made.pictures(), made.pictures()
+    other["originals"] = same["originals"] + 1
+    rows = _reconstruction_rows({"a": same, "b": same, "c": other})
+    assert [label for label, _ in rows] == ["images", "a", "b", "images", "c"]
+    np.testing.assert_array_equal(rows[3][1], other["originals"])
+
+
+@pytest.mark.parametrize(
+    "argv, fix",
+    [
+        ([], "name the folders of at least one"),
+        (["nowhere"], "there is no folder nowhere"),
+        (["."], "was not evaluated yet"),
+        ([".", "--config=configs/sae.py"], "no --config"),
+    ],
+)
+def test_wrong_comparison_is_one_line_and_code_2(
+    argv, fix, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main.main(["--mode=compare", *argv]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and fix in err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,317 @@
+"""The explorer answers its own page, and refuses everything else in one line."""
+
+import base64
+import http.client
+import io
+import json
+import threading
+import types
+
+import jax
+import numpy as np
+import pytest
+from PIL import Image
+
+from disentangle_jax.reports._explorer import (
+    Explorer,
+    Refusal,
+    Subject,
+    parse_code,
+    parse_image,
+)
+from disentangle_jax.training.pictures import pictures
+from tests.reports.pages import Page
+
+SHAPE = (4, 5, 3)
+GROUPS = (1, 2)
+CODE = [0.5, -1.0, 2.0]
+WEIGHTS = np.linspace(-1.0, 1.0, 3 * 60).reshape(3, 60)
+
+
+@jax.jit
+def decode_logits(codes):
+    return jax.nn.sigmoid(codes @ WEIGHTS.astype(np.float32)).reshape(-1, *SHAPE)
+
+
+def decode(codes):
+    return np.asarray(decode_logits(codes) * 255.0 + 0.5).astype(np.uint8)
+
+
+def encode(images):
+    return np.asarray(images, np.float32).reshape(len(images), -1)[:, :3] / 255.0
+
+
+@pytest.fixture(scope="module")
+def server():
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (6, *SHAPE), dtype=np.uint8)
+    models = [
+        Subject("seed=0", encode, decode, GROUPS, images[:2], images),
+        Subject("seed=1", encode, lambda z: decode(-z), GROUPS, images[:2], images),
+    ]
+    with Explorer(models) as explorer:
+        thread = threading.Thread(target=explorer.serve_forever)
+        thread.start()
+        yield explorer
+        explorer.shutdown()
+        thread.join()
+
+
+class Answer:
+    def __init__(self, response):
+        self.status, self.headers = response.status, response.headers
+        self.body = response.read()
+
+    def json(self):
+        return json.loads(self.body)
+
+
+def request(server, path, body=None, *, method=None, headers=None, token=None):
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    token = server.token if token is None else token
+    if isinstance(body, dict | list):
+        body = json.dumps(body)
+    method = method or ("GET" if body is None else "POST")
+    connection.request(method, f"/{token}/{path}", body, headers or {})
+    answer = Answer(connection.getresponse())
+    connection.close()
+    return answer
+
+
+def image_of(content):
+    return np.asarray(Image.open(io.BytesIO(content)))
+
+
+def test_it_listens_on_this_machine_alone_with_an_own_token(server):
+    assert server.server_address[0] == "127.0.0.1"
+    assert server.url == f"http://127.0.0.1:{server.server_port}/{server.token}/"
+    assert len(server.token) >= 32
+    other = Explorer(server.models)
+    other.server_close()
+    assert other.token != server.token
+
+
+def test_page_loads_nothing_and_may_run_only_its_own_script(server):
+    answer = request(server, "")
+    assert answer.status == 200
+    text = answer.body.decode()
+    page = Page(text)
+    assert page.sources == ["data:,"]
+    assert "http" not in text
+    nonces = {value for _, name, value in page.attributes if name == "nonce"}
+    policy = answer.headers["Content-Security-Policy"]
+    assert len(nonces) == 1 and f"script-src 'nonce-{nonces.pop()}'" in policy
+    assert policy.startswith("default-src 'none'") and "unsafe" not in policy
+    assert request(server, "").body != answer.body  # A nonce is used once.
+
+
+def test_model_tells_sliders_by_variable_and_their_ranges(server):
+    told = request(server, "1/model", {}).json()
+    assert told["lanes"] == ["seed=0", "seed=1"]
+    assert told["groups"] == [["z1"], ["z2.1", "z2.2"]]
+    codes = encode(server.models[1].bank_images)
+    np.testing.assert_allclose(told["low"], codes.min(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(told["high"], codes.max(axis=0), rtol=1e-6)
+    shown = base64.b64decode(told["picks"][1].partition(",")[2])
+    np.testing.assert_array_equal(image_of(shown), server.models[1].images[1])
+
+
+def test_slider_shows_what_the_decoder_of_the_lane_makes(server):
+    for lane, sign in ((0, 1.0), (1, -1.0)):
+        answer = request(server, f"{lane}/decode", {"code": CODE})
+        assert answer.headers["Content-Type"] == "image/png"
+        expected = decode(sign * np.asarray([CODE], np.float32))[0]
+        np.testing.assert_array_equal(image_of(answer.body), expected)
+
+
+def test_picked_and_uploaded_images_are_encoded(server):
+    image = server.models[0].images[1]
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, format="PNG")
+    uploaded = request(server, "0/encode", file.getvalue()).json()
+    assert request(server, "0/pick", {"image": 1}).json() == uploaded
+    # Decimals that stand for the float32 exactly.
+    code = np.asarray(uploaded["code"], np.float32)
+    np.testing.assert_array_equal(code, encode(image[None])[0])
+
+
+def test_upload_is_cut_to_its_middle_and_made_grey():
+    wide = np.zeros((20, 60, 3), np.uint8)
+    wide[:, 20:40] = (255, 0, 0)
+    file = io.BytesIO()
+    Image.fromarray(wide).save(file, format="PNG")
+    middle = parse_image(file.getvalue(), (4, 4, 3))
+    assert middle.shape == (4, 4, 3) and (middle == (255, 0, 0)).all()
+    grey = parse_image(file.getvalue(), (4, 4, 1))
+    assert grey.shape == (4, 4, 1) and (grey == 76).all()  # Luma of pure red.
+
+
+def test_one_variable_is_resampled_from_the_bank_and_the_others_stay(server):
+    bank = encode(server.models[0].bank_images)
+    seen = set()
+    for _ in range(20):
+        asked = {"code": CODE, "variable": 1}
+        code = request(server, "0/hybrid", asked).json()["code"]
+        assert code[0] == CODE[0]
+        row = np.flatnonzero((bank[:, 1:] == np.float32(code[1:])).all(axis=1))
+        assert len(row) == 1  # Both dimensions come from one stored code.
+        seen.add(int(row[0]))
+    assert len(seen) > 1
+    every = request(server, "0/hybrid", {"code": CODE, "variable": None}).json()["code"]
+    assert np.float32(every[0]) in bank[:, 0]
+
+
+BAD_CODES = [
+    ([1, 2], "code: must hold 3 numbers, got 2."),
+    ([1, 2, 3, 4], "code: must hold 3 numbers, got 4."),
+    (None, "code: must be a list of 3 numbers."),
+    ({"0": 1}, "code: must be a list of 3 numbers."),
+    ([1, 2, "3"], "code: must hold numbers, got text at place 3."),
+    ([1, True, 3], "code: must hold numbers, got true at place 2."),
+    ([1, [2], 3], "code: must hold numbers, got [2] at place 2."),
+    ([1, 2, 10**400], "code: numbers must be finite, which place 3 is not."),
+    ([1e39, 2, 3], "code: numbers must be finite, which place 1 is not."),
+    ([float("nan"), 2, 3], "code: numbers must be finite, which place 1 is not."),
+]
+
+
+@pytest.mark.parametrize("value, line", BAD_CODES, ids=range(len(BAD_CODES)))
+def test_bad_codes_are_told_apart(value, line):
+    with pytest.raises(Refusal) as refused:
+        parse_code(value, 3)
+    assert str(refused.value) == line and refused.value.status == 400
+
+
+PNG = "image: must be a whole file of PNG, JPEG, WEBP, GIF, BMP."
+MANY = b"x" * (8 * 1024 * 1024 + 1)
+
+
+@pytest.mark.parametrize(
+    "path, body, status, line",
+    [
+        ("0/decode", {"code": [1, 2]}, 400, "code: must hold 3 numbers, got 2."),
+        ("0/decode", b'{"code": [1, 2, NaN]}', 400, "body: numbers must be finite"),
+        ("0/decode", b'{"code": [1, 2, 1e400]}', 400, "code: numbers must be finite"),
+        ("0/decode", b"{", 400, "body: must be JSON."),
+        ("0/decode", b"[" * 60_000, 400, "body: must be JSON."),
+        ("0/decode", b"\xff\xfe\x00", 400, "body: must be JSON."),
+        ("0/decode", [1], 400, "body: must be a JSON object."),
+        ("0/decode", b" " * 70_000, 413, "body: must have at most 65536 bytes"),
+        ("0/hybrid", {"code": CODE, "variable": 2}, 400, "variable: must be a whole"),
+        ("0/hybrid", {"code": CODE, "variable": True}, 400, "variable: must be a"),
+        ("0/hybrid", {"code": CODE, "variable": -1}, 400, "variable: must be a whole"),
+        ("0/pick", {"image": 2}, 400, "image: must be a whole number from 0 to 1."),
+        ("0/pick", {}, 400, "image: must be a whole number from 0 to 1."),
+        ("0/encode", b"no image", 415, PNG),
+        ("0/encode", b"", 415, PNG),
+        ("0/encode", MANY, 413, "body: must have at most 8388608 bytes, got 8388609."),
+        ("2/decode", {"code": CODE}, 404, "lane: must be below 2, got 2."),
+        ("x/decode", {"code": CODE}, 404, "lane: must be a number."),
+        ("0/eval", {"code": CODE}, 404, "address: there is nothing here."),
+        ("0/decode", None, 405, "method: must be POST here."),
+        ("", {"code": CODE}, 405, "method: must be GET here."),
+        ("../../etc/passwd", None, 404, "address: there is nothing here."),
+    ],
+)
+def test_bad_requests_get_one_clear_line(server, path, body, status, line):
+    answer = request(server, path, body)
+    assert answer.status == status
+    assert answer.body.decode().startswith(line)
+    assert answer.body.count(b"\n") == 1
+    assert request(server, "0/decode", {"code": CODE}).status == 200  # Still there.
+
+
+def test_damaged_and_enormous_pictures_are_refused(server):
+    file = io.BytesIO()
+    Image.new("RGB", (64, 64)).save(file, format="PNG")
+    assert request(server, "0/encode", file.getvalue()[:60]).status == 415
+    file = io.BytesIO()
+    Image.new("1", (5000, 5000)).save(file, format="PNG")  # Some kilobytes.
+    answer = request(server, "0/encode", file.getvalue())
+    assert answer.status == 413
+    assert (
+        answer.body == b"image: must have at most 16 million pixels, got 5000 x 5000.\n"
+    )
+
+
+@pytest.mark.parametrize("token", ["", "x", "%C3%A9", "A" * 32])
+def test_wrong_token_is_refused(server, token):
+    answer = request(server, "0/decode", {"code": CODE}, token=token)
+    assert answer.status == 403
+    assert answer.body == (
+        b"token: is wrong; open the address that the command printed.\n"
+    )
+
+
+def test_other_hosts_and_other_sites_are_refused(server):
+    port = server.server_port
+    rebound = request(server, "", headers={"Host": f"evil.example:{port}"})
+    assert (rebound.status, rebound.body) == (
+        403,
+        f"host: must be 127.0.0.1:{port}.\n".encode(),
+    )
+    assert request(server, "", headers={"Host": f"localhost:{port}"}).status == 200
+    asked = {"code": CODE}
+    for origin in ("https://evil.example", "null"):
+        answer = request(server, "0/decode", asked, headers={"Origin": origin})
+        assert (answer.status, answer.body[:7]) == (403, b"origin:")
+    own = {"Origin": f"http://127.0.0.1:{port}"}
+    assert request(server, "0/decode", asked, headers=own).status == 200
+
+
+@pytest.mark.parametrize(
+    "headers, status",
+    [
+        ({"Transfer-Encoding": "chunked"}, 411),
+        ({"Content-Length": "-1"}, 400),
+        ({"Content-Length": "9" * 30}, 413),
+        ({}, 411),
+    ],
+)
+def test_bodies_of_unknown_or_absurd_length_are_refused(server, headers, status):
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection.putrequest("POST", f"/{server.token}/0/decode")
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    answer = Answer(connection.getresponse())
+    connection.close()
+    assert answer.status == status and answer.body.count(b"\n") == 1
+
+
+def test_unknown_method_gets_one_line_too(server):
+    answer = request(server, "", method="DELETE")
+    assert (answer.status, answer.body) == (405, b"method: must be GET or POST.\n")
+
+
+def test_pictures_hold_what_their_names_say():
+    rng = np.random.default_rng(1)
+    codes, bank = rng.normal(size=(2, 7, 3)).astype(np.float32)
+    settings = types.SimpleNamespace(seed=0, batch_size=4)
+    model = types.SimpleNamespace(
+        run=types.SimpleNamespace(
+            method=types.SimpleNamespace(latent_groups=GROUPS),
+            config=types.SimpleNamespace(eval=settings),
+        ),
+        decode=decode,
+    )
+    originals = np.zeros((5, *SHAPE), np.uint8)
+    drawn = pictures(model, originals, codes, bank)
+    np.testing.assert_array_equal(drawn["reconstructions"], decode(codes[:5]))
+    # A latent goes from its smallest to its largest code.
+    low, high = codes.min(axis=0), codes.max(axis=0)
+    for d in range(3):
+        for step, bound in ((0, low), (-1, high)):
+            code = np.where(np.arange(3) == d, bound, codes[1])
+            np.testing.assert_array_equal(
+                drawn["traversals"][1, d, step], decode(code[None])[0]
+            )
+    # Each chunk starts with the unchanged image and goes on with stored values.
+    assert drawn["chunks"].tolist() == [1, 1]
+    assert (drawn["chunk_hybrids"][:, 0] == drawn["reconstructions"][0]).all()
+    mixed = np.where(np.arange(3) == 0, bank, codes[0])
+    possible = decode(mixed)
+    for image in drawn["chunk_hybrids"][0, 1:]:
+        assert (image == possible).all(axis=(1, 2, 3)).any()
+    assert drawn["hybrids"].shape == drawn["priors"].shape == (40, *SHAPE)
+    assert not (drawn["hybrids"] == drawn["priors"]).all()

@@ -1,0 +1,104 @@
+"""Sheets place every image where its row and column are, and mark the variables."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from disentangle_jax.reports import _plots
+from disentangle_jax.reports._grids import (
+    latent_labels,
+    moving_traversals,
+    panels,
+    row_places,
+    sheet,
+)
+from disentangle_jax.reports._page import chunk_labels, sample_sheet
+
+
+def test_sheet_places_images_and_repeats_grey():
+    images = np.zeros((2, 3, 4, 5, 1), np.uint8)
+    images[1, 2] = 200
+    drawn = np.asarray(sheet(images))
+    assert drawn.shape == (2 * 6, 3 * 7, 3)
+    assert (drawn[6:10, 14:19] == 200).all()
+    assert (drawn[:4, :5] == 0).all()
+    assert (drawn[4:6] == 255).all()
+
+
+def test_labels_move_images_to_the_right():
+    images = np.zeros((2, 3, 20, 5, 3), np.uint8)
+    assert sheet(images, ["z1", "z2"]).size == (44 + 3 * 7, 2 * 22)
+    wide = sheet(images, ["z1", "a name that is longer than others"])
+    assert wide.width > 200
+    drawn = np.asarray(wide)
+    assert (drawn[:20, -21:-16] == 0).all() and (
+        drawn[:20, : wide.width - 25] > 0
+    ).any()
+
+
+def test_rows_of_a_variable_are_joined_and_variables_parted():
+    # Rows of 4 pixels, a gap of 2, and 8 more between variables.
+    assert row_places(4, 4, (1, 3)) == ([0, 14, 20, 26], [(0, 4), (14, 30)])
+    assert row_places(3, 4, (1, 1, 1)) == ([0, 6, 12], [])
+    assert row_places(2, 4) == ([0, 6], [])
+    with pytest.raises(ValueError, match="`groups` must add up to the 3 rows"):
+        row_places(3, 4, (1, 1))
+
+
+def test_group_bars_are_drawn_beside_their_rows():
+    images = np.zeros((3, 2, 4, 5, 3), np.uint8)
+    drawn = np.asarray(sheet(images, groups=(2, 1)))
+    assert drawn.shape == (4 + 2 + 4 + 10 + 4 + 2, 8 + 2 * 7, 3)
+    first, second = drawn[0, 0], drawn[-3, 0]
+    assert not (first == second).all()
+    assert (drawn[:10, :4] == first).all()  # Over both rows and the gap between.
+    assert (drawn[10:20, :8] == 255).all()
+    assert (drawn[20:24, :4] == second).all()
+
+
+def test_latent_labels_number_variables_and_their_parts():
+    assert latent_labels((1, 2, 1)) == ["z1", "z2.1", "z2.2", "z3"]
+
+
+def test_chunk_labels_name_first_and_last_variable():
+    assert chunk_labels(np.array([3, 1, 2])) == ["z1-z3", "z4", "z5-z6"]
+
+
+def test_sample_sheet_fills_rows_of_ten():
+    samples = np.zeros((25, 4, 5, 3), np.uint8)
+    assert sample_sheet(samples).size == (10 * 7, 2 * 6)
+
+
+def test_panels_stand_in_columns_under_their_titles():
+    sizes = [(30, 10), (20, 40), (50, 20)]
+    titled = [(f"m{i}", Image.new("RGB", s, "black")) for i, s in enumerate(sizes)]
+    drawn = np.asarray(panels(titled, columns=2))
+    # Columns as wide as their widest, rows as high as their highest, 16 apart.
+    assert drawn.shape == (18 + 40 + 16 + 18 + 20, 50 + 16 + 20, 3)
+    assert (drawn[18:28, :30] == 0).all()
+    assert (drawn[18:58, 66:86] == 0).all()
+    assert (drawn[92:112, :50] == 0).all()
+    assert panels(titled[:1], columns=3).size == (30, 28)
+
+
+def test_moving_traversals_go_to_and_fro():
+    shades = np.array([0, 120, 240], np.uint8)
+    walk = np.broadcast_to(shades[None, :, None, None, None], (3, 3, 16, 16, 3))
+    content = moving_traversals(walk, (1, 2), columns=2)
+    with Image.open(io.BytesIO(content)) as moving:
+        assert moving.format == "WEBP" and moving.n_frames == 4
+        assert moving.size == (2 * 18, 2 * 34)
+        seen = []
+        for frame in range(4):
+            moving.seek(frame)
+            seen.append(np.asarray(moving.convert("RGB"))[26, 8].astype(int))
+    np.testing.assert_allclose(seen, [[v] * 3 for v in (0, 120, 240, 120)], atol=12)
+
+
+def test_mean_and_deviation_over_seeds():
+    mean, deviation = _plots.mean_and_deviation([1.0, 3.0, 5.0])
+    assert mean == 3.0
+    np.testing.assert_allclose(deviation, np.sqrt((4 + 0 + 4) / 2), rtol=1e-12)
+    assert _plots.mean_and_deviation([2.0]) == (2.0, None)
