@@ -74,6 +74,9 @@ def default() -> ConfigDict:
     evaluation.batch_size = 64
     evaluation.scores = ("mig", "dci")  # names of disentangle_jax.metrics
     evaluation.hybrid_bank = 128  # stored codes that hybrids recombine
+    evaluation.fid_weights = ""  # file of Inception weights; "" computes no FID
+    evaluation.fid_images = 50_000  # of each kind, at most as many as the test split
+    evaluation.num_samples = 64  # of each kind that --mode=sample draws
     return config
 
 
@@ -104,6 +107,19 @@ def quick(config: ConfigDict) -> ConfigDict:
     config.optimizer.learning_rate = 1e-3
     config.eval.num_train = 2000
     config.eval.num_test = 1000
+    config.eval.fid_images = 500
+    return config
+
+
+def complete(config: ConfigDict) -> ConfigDict:
+    """Returns `config` with the defaults of the fields that it lacks.
+
+    The config that a run of an earlier version wrote lacks those that came later.
+    """
+    for name, section in default().items():
+        for field, value in section.items():
+            if field not in config[name]:
+                config[name][field] = value
     return config
 
 

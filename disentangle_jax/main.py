@@ -13,8 +13,9 @@
          train                      train, to the last step of the config
          evaluate                   write scores.json, the pictures and report.html
          report                     draw the pictures and report.html again
+         sample                     draw from the prior and hybrids: samples.npz, PNGs
          explore                    serve a page that moves the latents by sliders
-                                  The last three need only --workdir.
+                                  The last four need only --workdir.
   --mode=compare RUN…             one page, compare.html, of the evaluated runs in the
                                   folders RUN… and of their lanes; goes to --workdir,
                                   runs/compare if not given
@@ -63,7 +64,7 @@ def parse(argv: list[str]) -> tuple[training.Run | Comparison, str]:
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config")
     parser.add_argument("--workdir")
-    modes = ("all", "train", "evaluate", "report", "explore", "compare")
+    modes = ("all", "train", "evaluate", "report", "sample", "explore", "compare")
     parser.add_argument("--mode", choices=modes, default="all")
     parser.add_argument("runs", nargs="*")
     overrides = [arg for arg in argv if arg.startswith("--config.")]
@@ -80,7 +81,7 @@ def parse(argv: list[str]) -> tuple[training.Run | Comparison, str]:
     if args.config is None:
         if args.workdir is None or args.mode in ("all", "train") or overrides:
             raise ValueError("--config=FILE is required; see --help.")
-        config = training.read_config(args.workdir)
+        config = config_lib.complete(training.read_config(args.workdir))
     else:
         config = config_lib.load(args.config, overrides)
     workdir = args.workdir
@@ -89,7 +90,7 @@ def parse(argv: list[str]) -> tuple[training.Run | Comparison, str]:
         name = pathlib.Path(path).stem + (f"-{preset}" if preset else "")
         workdir = f"runs/{name}"
     run = training.prepare(config, workdir)
-    if args.mode in ("evaluate", "explore"):
+    if args.mode in ("evaluate", "sample", "explore"):
         training.check_trained(run)
     if args.mode == "report":
         for folder in training.evaluated_folders(run):
@@ -117,6 +118,11 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         if mode == "explore":
             reports.explore(run)
+            return 0
+        if mode == "sample":
+            for folder in training.sample(run):
+                for path in reports.write_samples(folder):
+                    print(f"samples: {path}")
             return 0
         if mode in ("all", "train"):
             training.train(run)

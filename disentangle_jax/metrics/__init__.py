@@ -27,6 +27,7 @@ from disentangle_jax.metrics._factor_importance import factor_importance
 from disentangle_jax.metrics._fairness import fairness
 from disentangle_jax.metrics._fid import (
     FeatureStatistics,
+    check_inception_weights,
     feature_statistics,
     fid,
     inception_features,
@@ -60,6 +61,7 @@ __all__ = [
     "FeatureStatistics",
     "Score",
     "beta_vae_score",
+    "check_inception_weights",
     "cluster_accuracy",
     "dci",
     "dcimig",

@@ -69,6 +69,11 @@ def inception_features(
     )
 
 
+def check_inception_weights(weights: str | os.PathLike | None) -> None:
+    """Raises an error that says where to get the weights, unless the file is there."""
+    _inception.find("check_inception_weights", weights)
+
+
 def feature_statistics(
     images: ArrayLike | Iterable[ArrayLike],
     *,
@@ -298,9 +303,11 @@ def _inception_extractor(
             f"{function}: `batch_size` must be positive, got {batch_size}."
         )
     parameters = _inception.load(function, weights)
+    largest = 0  # batch that the network was compiled for
 
     def extract(images: np.ndarray) -> np.ndarray:
-        size = min(batch_size, len(images))
+        nonlocal largest
+        size = largest = max(largest, min(batch_size, len(images)))
         parts = []
         for start in range(0, len(images), size):
             batch = images[start : start + size]

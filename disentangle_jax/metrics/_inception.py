@@ -114,8 +114,8 @@ def _names() -> Iterator[tuple[str, str]]:
 # --- weights --------------------------------------------------------------------------
 
 
-def load(function: str, path: str | os.PathLike | None) -> Parameters:
-    """Returns the parameters of the network from a file, read once per process.
+def find(function: str, path: str | os.PathLike | None) -> pathlib.Path:
+    """Returns the path of the weights, or says where to get them.
 
     Args:
       function: the public function that was called, for its errors.
@@ -132,6 +132,12 @@ def load(function: str, path: str | os.PathLike | None) -> Parameters:
             f"{function}: `weights` must be the file of the Inception weights, got "
             f"{path}, which does not exist. {WHERE}."
         )
+    return path
+
+
+def load(function: str, path: str | os.PathLike | None) -> Parameters:
+    """Returns the parameters of the network, read from the file once per process."""
+    path = find(function, path)
     return _load(path, path.stat().st_mtime_ns)
 
 

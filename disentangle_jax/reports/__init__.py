@@ -5,5 +5,6 @@ from disentangle_jax.reports._compare import write_comparison as write_compariso
 from disentangle_jax.reports._explorer import explore as explore
 from disentangle_jax.reports._page import check_evaluated as check_evaluated
 from disentangle_jax.reports._page import write as write
+from disentangle_jax.reports._samples import write_samples as write_samples
 from disentangle_jax.reports._tables import score_rows as score_rows
 from disentangle_jax.reports._tables import score_table as score_table

@@ -25,6 +25,7 @@ from disentangle_jax.training.evaluation import (
     evaluated_folders as evaluated_folders,
 )
 from disentangle_jax.training.export import export_lane as export_lane
+from disentangle_jax.training.generation import sample as sample
 from disentangle_jax.training.logging import read_metrics as read_metrics
 from disentangle_jax.training.loop import Interrupted as Interrupted
 from disentangle_jax.training.loop import NonFiniteLoss as NonFiniteLoss

@@ -14,6 +14,12 @@ import jax
 import numpy as np
 
 from disentangle_jax import data, metrics
+from disentangle_jax.training.generation import (
+    FidReference,
+    fid_reference,
+    fid_scores,
+    training_codes,
+)
 from disentangle_jax.training.logging import Progress
 from disentangle_jax.training.pictures import pictures
 from disentangle_jax.training.provenance import recipe, write_json
@@ -31,18 +37,21 @@ def evaluate(run: Run) -> dict[str, Any]:
     Codes are posterior means. The first ``eval.num_train`` random test images fit what
     a score has to fit, the next ``eval.num_test`` judge it (fewer of both, in the same
     ratio, where the split is smaller). The hybrid bank holds codes of training images.
+    Where ``eval.fid_weights`` names a file, FID and KID of reconstructions, prior and
+    hybrid samples are computed too.
 
     Returns:
       The scores; those of each lane by its name where the run has lanes, whose files
       are in folders of their own.
     """
     scores = {}
+    reference = fid_reference(run)
     for number, (lane, model) in enumerate(zip(run.lanes, load_trained(run))):
         if not run.laned:
-            return _evaluate(model)
+            return _evaluate(model, reference)
         print(f"lane {number + 1} of {len(run.lanes)}: {lane.name}")
         start_workdir(model.run)
-        scores[lane.name] = _evaluate(model)
+        scores[lane.name] = _evaluate(model, reference)
     return scores
 
 
@@ -53,7 +62,7 @@ def evaluated_folders(run: Run) -> list[pathlib.Path]:
     return [run.lane_run(lane).workdir for lane in run.lanes]
 
 
-def _evaluate(model: Trained) -> dict[str, Any]:
+def _evaluate(model: Trained, reference: FidReference | None) -> dict[str, Any]:
     run, settings = model.run, model.run.config.eval
     rng = np.random.default_rng(settings.seed)
     indices = rng.permutation(run.test_set.indices)
@@ -64,8 +73,7 @@ def _evaluate(model: Trained) -> dict[str, Any]:
     indices = indices[:wanted]
     size = settings.batch_size
     codes, errors = _encode(model, run.test_set, indices, size)
-    bank_indices = rng.choice(run.train_set.indices, settings.hybrid_bank)
-    bank, _ = _encode(model, run.train_set, bank_indices, size)
+    bank = training_codes(model, rng)
 
     scores = {
         "reconstruction": {
@@ -76,6 +84,7 @@ def _evaluate(model: Trained) -> dict[str, Any]:
         "errors": {},
     }
     scores["reconstruction"]["mse_of_mean_image"] = _mean_image_mse(run, indices, rng)
+    computed: dict[str, metrics.Score] = {}
     if run.test_set.factor_sizes:
         factors = run.test_set.factors(indices)
         result = metrics.evaluate(
@@ -87,19 +96,22 @@ def _evaluate(model: Trained) -> dict[str, Any]:
             groups=run.method.latent_groups,
             seed=settings.seed,
         )
-        scores["metrics"] = {
-            name: {
-                "values": _jsonable(score),
-                "settings": _jsonable(score.settings),
-                "matrices": {
-                    matrix: score.matrices[matrix].tolist()
-                    for matrix in _MATRICES
-                    if matrix in score.matrices
-                },
-            }
-            for name, score in result.items()
-        }
+        computed |= result
         scores["errors"] = result.errors
+    if reference is not None:
+        computed |= fid_scores(model, reference, bank)
+    scores["metrics"] = {
+        name: {
+            "values": _jsonable(score),
+            "settings": _jsonable(score.settings),
+            "matrices": {
+                matrix: score.matrices[matrix].tolist()
+                for matrix in _MATRICES
+                if matrix in score.matrices
+            },
+        }
+        for name, score in computed.items()
+    }
     scores["settings"] = {
         "split": "test",
         "num_train": num_train,

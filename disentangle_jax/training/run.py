@@ -125,9 +125,12 @@ def prepare(
         **_method_options(config),
     )
     _check_feed(config, train_set, method)
+    known = metrics.names(needs=("factors", "codes", "full grid"))
     for score in config.eval.scores:
-        if score not in metrics.names():
-            raise unknown_name("config", "eval.scores", score, metrics.names())
+        if score not in known:
+            raise unknown_name("config", "eval.scores", score, known)
+    if config.eval.fid_weights:
+        metrics.check_inception_weights(config.eval.fid_weights)
     mesh = _mesh(config, len(lanes), jax.devices() if devices is None else devices)
     return Run(config, workdir, train_set, test_set, method, lanes, mesh)
 
@@ -270,6 +273,8 @@ def _check_numbers(config: ml_collections.ConfigDict) -> None:
         "eval.num_test": config.eval.num_test,
         "eval.batch_size": config.eval.batch_size,
         "eval.hybrid_bank": config.eval.hybrid_bank,
+        "eval.fid_images": config.eval.fid_images,
+        "eval.num_samples": config.eval.num_samples,
     }
     for field, value in positive.items():
         if value <= 0:

@@ -1,0 +1,119 @@
+"""Samples and FID of a trained run, with an extractor in Inception's place."""
+
+import functools
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from disentangle_jax import main, metrics, training
+from disentangle_jax.training import generation
+from tests.training import tiny
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run of two lanes, with some weights' file to ask for FID."""
+    folder = tmp_path_factory.mktemp("generation")
+    (folder / "weights.npz").touch()
+    config = tiny.config(num_steps=2, checkpoint_every=2, log_every=1)
+    config.lanes.seeds = 2
+    config.eval.fid_weights = str(folder / "weights.npz")
+    config.eval.fid_images = 20
+    config.eval.num_samples = 5
+    run = training.prepare(config, folder / "run")
+    training.train(run)
+    return run
+
+
+@functools.cache
+def directions():
+    return np.random.default_rng(0).normal(size=(64 * 64 * 3, 6)) / 100
+
+
+def projections(images):
+    """Six random projections of 64×64 images."""
+    return images.reshape(len(images), -1) @ directions()
+
+
+@pytest.fixture
+def other_features(monkeypatch):
+    """Replaces Inception, which takes minutes, and records what it was shown."""
+    shown = []
+    plain = metrics.feature_statistics
+
+    def statistics(images, *, weights, keep_features):
+        shown.append(np.concatenate(list(images)))
+        return plain(shown[-1], features=projections, keep_features=keep_features)
+
+    monkeypatch.setattr(metrics, "feature_statistics", statistics)
+    return shown
+
+
+def test_fid_of_reconstructions_prior_and_hybrids(trained, other_features):
+    scores = training.evaluate(trained)
+    test, *rest = other_features
+    assert len(rest) == 2 * 3  # the test images once, for both lanes
+    assert all(images.shape == (20, 64, 64, 3) for images in other_features)
+    model = next(training.load_trained(trained))
+    np.testing.assert_array_equal(model.decode(model.encode(test)), rest[0])
+    values = scores[trained.lanes[0].name]["metrics"]
+    for name, images in zip(("reconstruction", "prior", "hybrid"), rest):
+        want = float(metrics.fid(test, images, features=projections))
+        assert values["fid"]["values"][name] == pytest.approx(want)
+        want = float(metrics.kid(test, images, features=projections))
+        assert values["kid"]["values"][name] == pytest.approx(want)
+    settings = values["fid"]["settings"]
+    assert settings["samples_a"] == settings["samples_b"] == 20
+    assert settings["hybrid_bank"] == 8 and settings["split"] == "test"
+    saved = trained.lane_run(trained.lanes[1]).workdir / "scores.json"
+    assert "fid" in json.loads(saved.read_text())["metrics"]
+
+
+def test_hybrid_images_come_from_codes_of_training_images(trained):
+    model = next(training.load_trained(trained))
+    bank = generation.training_codes(model, np.random.default_rng(0))
+    indices = np.random.default_rng(0).choice(trained.train_set.indices, 8)
+    want = model.encode(trained.train_set.images(indices))
+    np.testing.assert_allclose(bank, want, rtol=1e-4, atol=1e-5)
+
+
+def test_sample_writes_codes_images_and_sheets(trained, capsys):
+    argv = ["--mode=sample", f"--workdir={trained.workdir}"]
+    assert main.main(argv) == 0
+    out = capsys.readouterr().out
+    lanes = [trained.lane_run(lane).workdir for lane in trained.lanes]
+    for folder in lanes:
+        assert f"samples: {folder / 'samples' / 'hybrid.png'}" in out
+        with Image.open(folder / "samples" / "prior.png") as picture:
+            assert picture.size == (8 * 66, 66)
+    with np.load(lanes[0] / "samples.npz") as arrays:
+        samples = dict(arrays)
+    assert samples["prior_codes"].shape == samples["hybrid_codes"].shape == (5, 3)
+    assert samples["chunk_hybrid_codes"].shape == (3, 8, 3)
+    for column, stored in zip(samples["hybrid_codes"].T, samples["bank"].T):
+        assert np.isin(column, stored).all()
+    for d, codes in enumerate(samples["chunk_hybrid_codes"]):
+        others = np.arange(3) != d
+        assert (codes[:, others] == samples["base_code"][others]).all()
+    model = next(training.load_trained(trained))
+    for name in ("prior", "hybrid"):
+        want = model.decode(samples[f"{name}_codes"])
+        # Another batch size may round a pixel to its neighbour.
+        assert np.abs(samples[name].astype(int) - want).max() <= 1
+    # The same again, for the seed is the same.
+    assert main.main(argv) == 0
+    with np.load(lanes[0] / "samples.npz") as again:
+        np.testing.assert_array_equal(again["prior_codes"], samples["prior_codes"])
+
+
+def test_missing_weights_are_told_before_training(tmp_path):
+    config = tiny.config()
+    config.eval.fid_weights = str(tmp_path / "none.pth")
+    with pytest.raises(FileNotFoundError, match="Fetch pt_inception-2015-12-05"):
+        training.prepare(config, tmp_path / "run")
+    config.eval.fid_weights = ""
+    config.eval.scores = ("fid",)
+    with pytest.raises(ValueError, match="`eval.scores` must be one of"):
+        training.prepare(config, tmp_path / "run")
