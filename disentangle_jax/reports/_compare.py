@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
+from disentangle_jax import metrics
 from disentangle_jax.reports import _html, _plots
 from disentangle_jax.reports._grids import latent_labels, panels, png, sheet
 from disentangle_jax.reports._page import (
@@ -18,7 +19,7 @@ from disentangle_jax.reports._page import (
     read_scores,
     sample_sheet,
 )
-from disentangle_jax.reports._tables import format_value, score_rows
+from disentangle_jax.reports._tables import direction, format_value, score_rows
 
 _COLUMNS = 3  # Panels in a row of the saved sheets.
 _SHOWN = 10  # Images in a row.
@@ -208,23 +209,20 @@ def _score_sections(groups: Sequence[Group]) -> Iterator[_Part]:
             if row.value is not None and not row.name.endswith("_train")
         )
     )
-    errors = [
-        name
-        for name in names
-        if name in ("bce", "mse") or name.partition(".")[0] in ("fid", "kid")
-    ]
+    errors = [name for name in names if direction(name) == "↓"]
+    errors = [name for name in errors if name != "mse_of_mean_image"]
     kinds = (
-        (
-            "scores",
-            "Disentanglement scores",
-            [n for n in names if n not in (*errors, "mse_of_mean_image")],
-            "higher is better unless the score's own page says otherwise",
-        ),
-        ("errors", "Reconstruction and sample quality", errors, "lower is better"),
+        ("scores", "Scores", [name for name in names if direction(name) != "↓"]),
+        ("errors", "Errors and distances", errors),
     )
-    for file, title, shown, direction in kinds:
+    for file, title, shown in kinds:
+        titles = {name: f"{name} {direction(name)}".rstrip() for name in shown}
         bars = {
-            name: {g.label: g.values(name) for g in groups if g.values(name)}
+            titles[name]: {
+                group.label: group.values(name)
+                for group in groups
+                if group.values(name)
+            }
             for name in shown
         }
         if not bars:
@@ -233,11 +231,18 @@ def _score_sections(groups: Sequence[Group]) -> Iterator[_Part]:
             file,
             title,
             "A bar is the mean over seeds, the black line one standard deviation to "
-            f"either side, each cross one seed; {direction}.",
-            _plots.score_bars(bars),
+            "either side, each cross one seed. Higher is better at ↑, lower at ↓.",
+            _plots.score_bars(
+                bars, [titles[name] for name in shown if _up_to_one(name)]
+            ),
         )
         body = _html.image(title, figure.content) + _numbers(bars)
         yield figure, _html.section(title, figure.caption, body)
+
+
+def _up_to_one(name: str) -> bool:
+    score = name.partition(".")[0]
+    return score in metrics.names() and metrics.info(score).range[1] == 1.0
 
 
 def _scatter_section(groups: Sequence[Group]) -> Iterator[_Part]:
@@ -253,7 +258,7 @@ def _scatter_section(groups: Sequence[Group]) -> Iterator[_Part]:
     if not points:
         why = (
             "Not drawn: no run here holds both a Bernoulli reconstruction loss and an "
-            "FID. FID needs the Inception weights when a run is evaluated."
+            "FID. For FID evaluate with --config.eval.fid_weights=FILE."
         )
         yield None, _html.section(title, why)
         return

@@ -154,7 +154,7 @@ def moving_traversals(
 def png(image: Image.Image) -> bytes:
     """Returns the bytes of a PNG file."""
     buffer = io.BytesIO()
-    image.save(buffer, format="PNG", optimize=True)
+    image.save(buffer, format="PNG")
     return buffer.getvalue()
 
 

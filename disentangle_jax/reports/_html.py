@@ -7,14 +7,15 @@ from collections.abc import Iterable, Sequence
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1c2733; margin: 0 auto;
-       max-width: 52rem; padding: 1rem; overflow-wrap: anywhere; }
+       max-width: 52rem; padding: 1rem; overflow-wrap: break-word; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 h3 { font-size: 1rem; margin: 1rem 0 0; }
 img { max-width: 100%; height: auto; display: block; margin: .5rem 0; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 td, th { text-align: left; padding: .3rem .5rem; border-bottom: 1px solid #d6dde4;
          vertical-align: top; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number { text-align: right; font-variant-numeric: tabular-nums;
+            white-space: nowrap; }
 .caption { color: #4a5865; }
 .panels { display: grid; gap: 1rem; align-items: start;
           grid-template-columns: repeat(auto-fit, minmax(min(100%, 16rem), 1fr)); }
@@ -62,15 +63,21 @@ def panels(titled: Sequence[tuple[str, bytes]]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], number: int) -> str:
-    """Returns a table of plain texts; column `number` is set as numbers are."""
+    """Returns a table of plain texts; column `number` is set as numbers are.
+
+    Names may break after dots, commas and underscores, so that a phone has room.
+    """
+
+    def cell(column: int, text: str) -> str:
+        text = html.escape(text)
+        if column == number:
+            return f"<td class=number>{text}</td>"
+        for mark in "._,":
+            text = text.replace(mark, f"{mark}<wbr>")
+        return f"<td>{text}</td>"
+
     body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{' class=number' if column == number else ''}>{html.escape(cell)}</td>"
-            for column, cell in enumerate(row)
-        )
-        + "</tr>"
-        for row in rows
+        f"<tr>{''.join(cell(*place) for place in enumerate(row))}</tr>" for row in rows
     )
     titles = "".join(f"<th>{html.escape(name)}</th>" for name in head)
     return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"

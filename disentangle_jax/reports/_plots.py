@@ -4,7 +4,7 @@ Sized for a phone: narrow, with text that can be read when the width is 360 pixe
 """
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -43,12 +43,16 @@ def heat_map(
     return _png(figure)
 
 
-def score_bars(scores: Mapping[str, Mapping[str, Sequence[float]]]) -> bytes:
+def score_bars(
+    scores: Mapping[str, Mapping[str, Sequence[float]]], at_most_one: Collection[str]
+) -> bytes:
     """Returns a bar per model for each score: mean, standard deviation, each seed.
 
     Args:
       scores: ``{score: {model: values over seeds}}``. The standard deviation divides
-        by n − 1, and is left out where there is one seed.
+        by n − 1, and is left out where there is one seed. Scores with the same name
+        before a dot share their scale.
+      at_most_one: names of those that are drawn on a scale up to 1, their best.
     """
     names = dict.fromkeys(model for models in scores.values() for model in models)
     colours = {model: f"C{place % 10}" for place, model in enumerate(names)}
@@ -57,6 +61,14 @@ def score_bars(scores: Mapping[str, Mapping[str, Sequence[float]]]) -> bytes:
     grid = figure.subplots(
         len(scores), squeeze=False, gridspec_kw={"height_ratios": heights}
     )
+    ends: dict[str, float] = {}
+    for score, models in scores.items():
+        kind = score.partition(".")[0]
+        ends[kind] = max(ends.get(kind, 0.0), float(score in at_most_one))
+        for values in models.values():
+            mean, deviation = mean_and_deviation(values)
+            furthest = max(*values, mean + (deviation or 0.0))
+            ends[kind] = max(ends[kind], furthest)
     for axes, (score, models) in zip(grid[:, 0], scores.items()):
         for place, (model, values) in enumerate(models.items()):
             mean, deviation = mean_and_deviation(values)
@@ -68,6 +80,7 @@ def score_bars(scores: Mapping[str, Mapping[str, Sequence[float]]]) -> bytes:
         axes.set_yticks(range(len(models)), list(models))
         axes.set_ylim(len(models) - 0.5, -0.5)
         axes.set_title(score, loc="left", fontsize=10)
+        axes.set_xlim(right=1.05 * ends[score.partition(".")[0]] or 1.0)
         axes.grid(axis="x", alpha=0.3)
     return _png(figure)
 

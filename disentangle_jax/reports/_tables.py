@@ -4,6 +4,8 @@ import json
 import pathlib
 from typing import Any, NamedTuple
 
+from disentangle_jax import metrics
+
 # Plain words for the headline scores; the metrics room has the definitions.
 _MEANING = {
     "mig": "gap between the two latents that know most about a factor (1 is best)",
@@ -13,6 +15,9 @@ _MEANING = {
     "bce": "reconstruction, nats an image (lower is better)",
     "mse": "reconstruction, mean squared error a pixel (lower is better)",
     "mse_of_mean_image": "the same for answering with the mean image: the bar to beat",
+    "fid.reconstruction": "Inception distance of reconstructions to images (0 is best)",
+    "fid.prior": "the same of images from prior codes (0 is best)",
+    "fid.hybrid": "the same of images from hybrid codes (0 is best)",
 }
 
 
@@ -29,6 +34,16 @@ def score_rows(scores: dict[str, Any]) -> list[Row]:
         for key, value in score["values"].items():
             flat[name if key == name else f"{name}.{key}"] = value
     return [Row(name, value, _MEANING.get(name, "")) for name, value in flat.items()]
+
+
+def direction(name: str) -> str:
+    """Returns ``↑`` or ``↓``, which way a number of a row is better, or nothing."""
+    score = name.partition(".")[0]
+    if score in ("bce", "mse", "mse_of_mean_image"):
+        return "↓"
+    if score not in metrics.names():
+        return ""
+    return {True: "↑", False: "↓", None: ""}[metrics.info(score).higher_is_better]
 
 
 def score_table(workdir: pathlib.Path) -> str:

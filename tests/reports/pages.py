@@ -3,7 +3,7 @@
 import html.parser
 
 # Elements without an end tag.
-_VOID = {"meta", "img", "link", "input", "br"}
+_VOID = {"meta", "img", "link", "input", "br", "wbr"}
 
 
 class Page(html.parser.HTMLParser):
