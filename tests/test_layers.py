@@ -57,6 +57,7 @@ def test_no_upward_import(path):
         parts = name.split(".")
         if parts[0] == "disentangle_jax" and len(parts) > 1 and parts[1] in LEVEL:
             assert LEVEL[parts[1]] <= LEVEL[room], f"{room} imports {name}"
+        assert parts[0] not in ("configs", "launch"), f"{room} imports {name}"
         if parts[0] in OWNERS:
             assert room in OWNERS[parts[0]], f"{room} imports {name}"
 

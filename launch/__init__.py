@@ -1,0 +1,1 @@
+"""Running on machines that are not this one: accelerators and clusters."""
