@@ -4,14 +4,19 @@ import base64
 import http.client
 import io
 import json
+import signal
+import subprocess
+import sys
 import threading
 import types
+import urllib.request
 
 import jax
 import numpy as np
 import pytest
 from PIL import Image
 
+from disentangle_jax import main, training
 from disentangle_jax.reports._explorer import (
     Explorer,
     Refusal,
@@ -21,6 +26,7 @@ from disentangle_jax.reports._explorer import (
 )
 from disentangle_jax.training.pictures import pictures
 from tests.reports.pages import Page
+from tests.training import tiny
 
 SHAPE = (4, 5, 3)
 GROUPS = (1, 2)
@@ -315,3 +321,40 @@ def test_pictures_hold_what_their_names_say():
         assert (image == possible).all(axis=(1, 2, 3)).any()
     assert drawn["hybrids"].shape == drawn["priors"].shape == (40, *SHAPE)
     assert not (drawn["hybrids"] == drawn["priors"]).all()
+
+
+def test_folder_without_a_run_is_refused(tmp_path, capsys):
+    assert main.main(["--mode=explore", f"--workdir={tmp_path}"]) == 2
+    assert "holds no run" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_command_serves_each_lane_until_ctrl_c(tmp_path):
+    config = tiny.config(num_steps=4)
+    config.lanes.seeds = 2
+    training.train(training.prepare(config, tmp_path))
+    command = [sys.executable, "-m", "disentangle_jax.main", "--mode=explore"]
+    process = subprocess.Popen(
+        [*command, f"--workdir={tmp_path}"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        lines = iter(process.stdout.readline, "")
+        line = next(line for line in lines if line.startswith("explorer: "))
+        url = line.removeprefix("explorer: ").strip()
+        with urllib.request.urlopen(f"{url}0/model", data=b"{}") as answer:
+            told = json.loads(answer.read())
+        assert told["lanes"] == ["seed=0", "seed=1"]
+        code = json.dumps({"code": told["low"]}).encode()
+        drawn = []
+        for lane in range(2):
+            with urllib.request.urlopen(f"{url}{lane}/decode", data=code) as answer:
+                drawn.append(image_of(answer.read()))
+        assert drawn[0].shape == (64, 64, 3)
+        assert not (drawn[0] == drawn[1]).all()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+        assert "explorer: ended" in process.stdout.read()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
