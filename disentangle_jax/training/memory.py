@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax.extend import core
 
+from disentangle_jax.training.program import lanes_at_once
 from disentangle_jax.training.run import Run
 
 # No step of our networks was seen to keep more than a quarter of this many floats for
@@ -32,8 +33,8 @@ def check(run: Run) -> None:
     step = jax.make_jaxpr(run.method.step)(*_abstract_arguments(run))
     platform = run.mesh.devices.flat[0].platform
     fixed, working = _state_bytes(run), peak_bytes(step.jaxpr, platform)
-    lanes = len(run.lanes) // run.mesh.shape["lanes"]
-    together = min(run.config.lanes.chunk or lanes, lanes)
+    across = run.mesh.shape["lanes"]
+    lanes, together = len(run.lanes) // across, -(-lanes_at_once(run) // across)
     needed = lanes * fixed + together * working
     if needed <= memory:
         return
@@ -121,7 +122,7 @@ def _tree_bytes(tree: Any) -> int:
 
 def _floats_at_most(run: Run) -> int:
     config = run.config
-    lanes = config.lanes.chunk or len(run.lanes)
+    lanes = lanes_at_once(run)
     pixels = config.train.batch_size * math.prod(run.train_set.image_shape)
     return lanes * pixels * _MOST_FLOATS_PER_PIXEL // run.mesh.size
 
@@ -150,12 +151,16 @@ def _advice(run: Run, memory: int, fixed: int, working: int) -> str:
     """Says what would fit."""
     lanes, across = len(run.lanes), run.mesh.shape["lanes"]
     left = memory - lanes // across * fixed
-    fitting = [n for n in range(1, lanes) if lanes % n == 0 and n * working <= left]
+    fitting = [
+        n
+        for n in range(across, lanes)
+        if lanes % n == 0 and -(-n // across) * working <= left
+    ]
     steps = []
     if lanes > 1 and left <= 0:
         steps.append(f"train fewer than {lanes} lanes in a run")
     elif lanes > 1:
-        steps.append(f"set `lanes.chunk` to {max(fitting, default=1)}")
+        steps.append(f"set `lanes.chunk` to {max(fitting, default=across)}")
     rows = run.config.train.batch_size
     smaller = rows // 2 ** math.ceil(math.log2(max(2, working / max(left, 1))))
     if not fitting and left > 0 and smaller:

@@ -50,7 +50,7 @@ class Program(NamedTuple):
 def build(run: Run) -> Program:
     """Returns the program of `run`."""
     train = run.config.train
-    lanes, laned = run.lanes, run.laned
+    lanes, laned, at_once = run.lanes, run.laned, lanes_at_once(run)
     schedules = {
         name: schedules_lib.create(name, train.schedules[name])
         for name in train.schedules
@@ -104,19 +104,22 @@ def build(run: Run) -> Program:
         shared = run.config.lanes.same_batches
         axes = (None, 0, 0, None if shared else 0, 0, 0, 0)
         many = jax.vmap(one_model, in_axes=axes)
-        chunk = run.config.lanes.chunk
-        if not chunk:
+        if at_once == len(lanes):
             return many(step, *args, batch, *rest)
-        # One chunk of lanes after the other, so that only a chunk's activations live.
+        # Some lanes after the other, so that only their activations live. Those that
+        # are computed at once are far apart, one on each of the devices that share
+        # the lanes.
         split = (*args, *rest) if shared else (*args, *rest, batch)
-        split = jax.tree.map(lambda a: a.reshape(-1, chunk, *a.shape[1:]), split)
+        split = jax.tree.map(
+            lambda a: a.reshape(at_once, -1, *a.shape[1:]).swapaxes(0, 1), split
+        )
 
         def some(parts):
             own = batch if shared else parts[5]
             return many(step, *parts[:2], own, *parts[2:5])
 
         done = jax.lax.map(some, split)
-        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), done)
+        return jax.tree.map(lambda a: a.swapaxes(0, 1).reshape(-1, *a.shape[2:]), done)
 
     def one_step(carry: Carry, batch, constants) -> tuple[Carry, dict]:
         if draw is not None:
@@ -144,6 +147,19 @@ def build(run: Run) -> Program:
         )
 
     return Program(init, steps, constants)
+
+
+def lanes_at_once(run: Run) -> int:
+    """Returns how many lanes are computed at once, over all devices.
+
+    Unless the config says: all of them, but on TPUs one on each chip. There the
+    activations of one small model stay in on-chip memory, those of many would not, and
+    a loop over lanes moves less than it costs.
+    """
+    if run.config.lanes.chunk:
+        return run.config.lanes.chunk
+    tpu = run.mesh.devices.flat[0].platform == "tpu"
+    return run.mesh.shape["lanes"] if tpu else len(run.lanes)
 
 
 def shardings(run: Run, carry: Carry) -> Carry:
