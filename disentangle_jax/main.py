@@ -19,6 +19,11 @@
   --mode=compare RUN…             one page, compare.html, of the evaluated runs in the
                                   folders RUN… and of their lanes; goes to --workdir,
                                   runs/compare if not given
+  --coordinator=HOST:PORT --num_processes=N --process_id=I
+                                  with --mode=train: one of N processes, I = 0 … N-1,
+                                  that train one run with the devices of all;
+                                  --coordinator=auto where Slurm, Open MPI, Kubernetes
+                                  or Cloud TPU started them
 
 Ends with code 0; 2 where the command is wrong; 1 where training failed; 130 or 143
 where Ctrl-C or SIGTERM stopped it, with its state saved.
@@ -66,6 +71,9 @@ def parse(argv: list[str]) -> tuple[training.Run | Comparison, str]:
     parser.add_argument("--workdir")
     modes = ("all", "train", "evaluate", "report", "sample", "explore", "compare")
     parser.add_argument("--mode", choices=modes, default="all")
+    parser.add_argument("--coordinator")
+    parser.add_argument("--num_processes", type=int)
+    parser.add_argument("--process_id", type=int)
     parser.add_argument("runs", nargs="*")
     overrides = [arg for arg in argv if arg.startswith("--config.")]
     args = parser.parse_intermixed_args([arg for arg in argv if arg not in overrides])
@@ -89,6 +97,14 @@ def parse(argv: list[str]) -> tuple[training.Run | Comparison, str]:
         path, _, preset = args.config.partition(":")
         name = pathlib.Path(path).stem + (f"-{preset}" if preset else "")
         workdir = f"runs/{name}"
+    processes = (args.coordinator, args.num_processes, args.process_id)
+    if processes != (None, None, None):
+        if args.mode != "train":
+            raise ValueError(
+                "--coordinator: several processes only train; add --mode=train, and "
+                "evaluate in one process afterwards."
+            )
+        training.join_processes(args.coordinator or "", *processes[1:])
     run = training.prepare(config, workdir)
     if args.mode in ("evaluate", "sample", "explore"):
         training.check_trained(run)
@@ -135,6 +151,9 @@ def main(argv: list[str] | None = None) -> int:
     except training.Interrupted as stopped:
         print(f"{stopped}; everything is saved. The same command goes on from there.")
         return stopped.exit_code
+    except training.TooLarge as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     except (training.NonFiniteLoss, training.UnreadableCheckpoint) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

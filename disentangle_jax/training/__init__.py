@@ -30,6 +30,8 @@ from disentangle_jax.training.logging import read_metrics as read_metrics
 from disentangle_jax.training.loop import Interrupted as Interrupted
 from disentangle_jax.training.loop import NonFiniteLoss as NonFiniteLoss
 from disentangle_jax.training.loop import train as train
+from disentangle_jax.training.memory import TooLarge as TooLarge
+from disentangle_jax.training.processes import join_processes as join_processes
 from disentangle_jax.training.run import Run as Run
 from disentangle_jax.training.run import prepare as prepare
 from disentangle_jax.training.run import read_config as read_config

@@ -17,6 +17,9 @@ from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from jax.experimental import multihost_utils
+
+from disentangle_jax.training.processes import is_first
 
 
 class UnreadableCheckpoint(ValueError):
@@ -103,12 +106,14 @@ class Checkpoints:
             return
         for step, error in failures.items():
             aside = self._directory.with_name(f"damaged-checkpoint-{step}")
-            (self._directory / str(step)).rename(aside)
+            if is_first():
+                (self._directory / str(step)).rename(aside)
             warnings.warn(
                 f"checkpoint of step {step} is damaged ({error}); moved "
                 f"to {aside} and continuing from step {used}",
                 stacklevel=3,
             )
+        multihost_utils.sync_global_devices("damaged checkpoints are moved")
         self._manager.close()
         self._manager = self._open()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from disentangle_jax import data
 from disentangle_jax.training.program import batch_spec
@@ -19,7 +20,8 @@ def device_batches(run: Run, start: int) -> Iterator[dict[str, jax.Array]]:
     """Yields stacks of ``train.steps_per_dispatch`` batches, moved ahead of use.
 
     Every array has the shape ``[k, B, …]``, or ``[k, L, B, …]`` where lanes have
-    batches of their own. With device-resident input there is nothing to move.
+    batches of their own. With device-resident input there is nothing to move. Where
+    there are several processes, each reads what its own devices need.
 
     Args:
       run: the run.
@@ -32,13 +34,14 @@ def device_batches(run: Run, start: int) -> Iterator[dict[str, jax.Array]]:
         return
     stacks = _stacked(_host_batches(run, start), config.steps_per_dispatch)
     place = NamedSharding(run.mesh, batch_spec(run))
-    moved = (
-        {
-            name: jax.make_array_from_process_local_data(place, value)
-            for name, value in stack.items()
-        }
-        for stack in stacks
-    )
+    lanes, rows = len(run.lanes), config.batch_size
+    whole = (lanes, rows) if len(place.spec) == 3 else (rows,)
+
+    def move(value: np.ndarray) -> jax.Array:
+        shape = (value.shape[0], *whole, *value.shape[1 + len(whole) :])
+        return jax.make_array_from_process_local_data(place, value, shape)
+
+    moved = ({name: move(value) for name, value in stack.items()} for stack in stacks)
     ahead = collections.deque(itertools.islice(moved, config.prefetch))
     while ahead:
         yield ahead.popleft()
@@ -53,7 +56,8 @@ def _stacked(batches: Iterator[HostBatch], count: int) -> Iterator[HostBatch]:
 def _host_batches(run: Run, start: int) -> Iterator[HostBatch]:
     if not run.laned or run.config.lanes.same_batches:
         return _one_stream(run, run.config.data.seed, start)
-    streams = [_one_stream(run, lane.seed, start) for lane in run.lanes]
+    lanes, _ = _local_part(run)
+    streams = [_one_stream(run, run.lanes[n].seed, start) for n in lanes]
     return (
         {name: np.stack([b[name] for b in batches]) for name in batches[0]}
         for batches in zip(*streams)
@@ -67,6 +71,7 @@ def _one_stream(run: Run, seed: int, start: int) -> Iterator[HostBatch]:
     if run.method.feed == "pairs":
         changed = run.config.data.changed_factors
         changed = int(changed) if changed.isdigit() else changed
+    _, rows = _local_part(run)
     stream = data.pipeline(
         run.train_set,
         batch_size=config.batch_size,
@@ -74,8 +79,8 @@ def _one_stream(run: Run, seed: int, start: int) -> Iterator[HostBatch]:
         start_step=start,
         num_steps=config.num_steps - start,
         prefetch=config.prefetch,
-        process_index=jax.process_index(),
-        process_count=jax.process_count(),
+        process_index=rows.start // len(rows),
+        process_count=config.batch_size // len(rows),
         pairs=changed,
     )
     images = (
@@ -94,12 +99,34 @@ def _with_labels(
     config = run.config
     rng = np.random.default_rng([seed, config.data.num_labels])
     known = rng.choice(run.train_set.indices, config.data.num_labels, replace=False)
-    rows = config.train.batch_size // jax.process_count()
+    _, rows = _local_part(run)
     for step, batch in enumerate(images, start):
-        first = step * config.train.batch_size + jax.process_index() * rows
-        chosen = known[np.arange(first, first + rows) % len(known)]
+        places = step * config.train.batch_size + np.asarray(rows)
+        chosen = known[places % len(known)]
         yield {
             **batch,
             "labelled_image": run.train_set.images(chosen),
             "labels": run.train_set.factors(chosen).astype(np.int32),
         }
+
+
+def _local_part(run: Run) -> tuple[range, range]:
+    """Returns the lanes, and the rows of a batch, that this process's devices need."""
+    sizes = (len(run.lanes), run.config.train.batch_size)
+    place = NamedSharding(run.mesh, P("lanes", "data"))
+    indices = place.addressable_devices_indices_map(sizes).values()
+    lanes, rows = (
+        _block([index[axis].indices(size)[:2] for index in indices], size)
+        for axis, size in enumerate(sizes)
+    )
+    return lanes, rows
+
+
+def _block(parts: list[tuple[int, int]], size: int) -> range:
+    """Returns the range that `parts` make up, or everything if they are scattered."""
+    start, stop = min(parts)[0], max(parts)[1]
+    length = stop - start
+    together = sum(b - a for a, b in set(parts)) == length
+    if together and size % length == 0 and start % length == 0:
+        return range(start, stop)
+    return range(size)

@@ -9,6 +9,8 @@ from types import FrameType
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from disentangle_jax.training import memory
 from disentangle_jax.training import program as program_lib
@@ -16,6 +18,7 @@ from disentangle_jax.training import run as run_lib
 from disentangle_jax.training.checkpoint import Checkpoints
 from disentangle_jax.training.feed import device_batches
 from disentangle_jax.training.logging import MetricsWriter, Progress, duration
+from disentangle_jax.training.processes import Agreement, is_first, on_every_device
 from disentangle_jax.training.program import Carry, Program
 from disentangle_jax.training.run import Run
 
@@ -71,7 +74,8 @@ def train(run: Run) -> Carry:
 
     Raises:
       TooLarge: the models do not fit into memory; says what to set.
-      Interrupted: after SIGTERM or Ctrl-C, with the state saved.
+      Interrupted: after SIGTERM or Ctrl-C, with the state saved; in all processes
+        where one of them was asked to stop.
       NonFiniteLoss: with the step and the last good checkpoint. A run of several
         lanes goes on as long as one is finite.
     """
@@ -102,15 +106,20 @@ def _initial_carry(program: Program, like: Carry) -> Carry:
 
 
 class Rows:
-    """The metric rows of a run: its own, or one file per lane."""
+    """The metric rows of a run: its own, or one file per lane.
+
+    Where there are several processes the first one writes them.
+    """
 
     def __init__(self, run: Run, start: int):
-        self._folders = [run.workdir]
+        folders = [run.workdir]
         if run.laned:
-            self._folders = [run.lane_run(lane).workdir for lane in run.lanes]
-        for folder in self._folders:
-            folder.mkdir(parents=True, exist_ok=True)
-        self._writers = [MetricsWriter(f, start_step=start) for f in self._folders]
+            folders = [run.lane_run(lane).workdir for lane in run.lanes]
+        self._writers = []
+        if is_first():
+            for folder in folders:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._writers = [MetricsWriter(f, start_step=start) for f in folders]
         self._names = [lane.name for lane in run.lanes]
         self._dead: set[int] = set()
 
@@ -135,7 +144,7 @@ class Rows:
             name: np.concatenate([t[name] for t in fetched]).astype(np.float64)
             for name in fetched[0]
         }
-        count = len(self._writers)
+        count = len(self._names)
         terms = {name: values.reshape(-1, count) for name, values in terms.items()}
         alive = terms.pop("alive").astype(bool)
         last = waiting[-1][0]
@@ -161,7 +170,7 @@ class Rows:
         self, step: int, means: list[dict[str, float] | None], rate: float
     ) -> None:
         """Writes one row for each living lane."""
-        for writer, values in zip(self._writers, means, strict=True):
+        for writer, values in zip(self._writers, means):
             if values is not None:
                 writer.write(step, {**values, "images_per_second": rate})
 
@@ -175,7 +184,16 @@ def _steps(
     stop: StopSignals,
 ) -> Carry:
     config = run.config.train
-    compiled = jax.jit(program.steps, donate_argnums=0)
+    everywhere = NamedSharding(run.mesh, P())
+
+    def dispatch(carry: Carry, inputs: dict, votes: jax.Array):
+        return *program.steps(carry, inputs), votes.any()
+
+    # Terms on every device, so that each process can read them.
+    places = (program_lib.shardings(run, carry), everywhere, everywhere)
+    compiled = jax.jit(dispatch, donate_argnums=0, out_shardings=places)
+    constants = on_every_device(program.constants, run.mesh)
+    agreement = Agreement(run.mesh)
     step = start = int(carry.step)
     progress = Progress("training", config.num_steps, start=start)
     waiting: list[tuple[int, dict]] = []
@@ -191,15 +209,16 @@ def _steps(
             waiting.clear()
 
     for batches in device_batches(run, start):
-        inputs = {"batches": batches, "constants": program.constants}
-        carry, terms = compiled(carry, inputs)
+        inputs = {"batches": batches, "constants": constants}
+        votes = agreement.votes(stop.received is not None)
+        carry, terms, stop_wished = compiled(carry, inputs, votes)
         step += config.steps_per_dispatch
         waiting.append((step, terms))
         if len(waiting) > 2:
             # Stay at most two dispatches ahead of the device, so that signals are
             # answered and the rate shown is the rate reached.
             jax.block_until_ready(waiting[-3][1]["loss"])
-        stopping = stop.received is not None
+        stopping = agreement.reached(stop.received is not None, stop_wished)
         last = step == config.num_steps
         if step % config.log_every == 0 or last or stopping:
             means = settle()
@@ -217,7 +236,7 @@ def _steps(
         if stopping and not last:
             checkpoints.wait()
             progress.interrupt()
-            raise Interrupted(stop.received, step)
+            raise Interrupted(stop.received or signal.SIGTERM, step)
     checkpoints.wait()
     return carry
 

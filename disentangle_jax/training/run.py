@@ -17,6 +17,7 @@ from disentangle_jax import data, methods, metrics, models
 from disentangle_jax.methods import Method
 from disentangle_jax.training import schedules
 from disentangle_jax.training.lanes import Lane, config_of, expand
+from disentangle_jax.training.processes import is_first
 from disentangle_jax.training.provenance import write_json
 from disentangle_jax.types import unknown_name
 
@@ -203,6 +204,8 @@ def load_split(config: ml_collections.ConfigDict, split: str) -> data.Dataset:
 
 def start_workdir(run: Run) -> None:
     """Creates the run's folder and writes its config there."""
+    if not is_first():
+        return
     run.workdir.mkdir(parents=True, exist_ok=True)
     write_json(run.workdir / "config.json", json.loads(run.config.to_json()))
 

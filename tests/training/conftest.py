@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.training import tiny
+from tests.training import command, tiny
 
 
 @pytest.fixture
@@ -14,3 +14,9 @@ def devices(monkeypatch):
 @pytest.fixture(autouse=True)
 def one_device(devices):
     devices(1)
+
+
+@pytest.fixture(autouse=True)
+def no_process_outlives_its_test():
+    yield
+    command.kill_leftovers()

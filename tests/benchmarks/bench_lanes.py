@@ -1,0 +1,102 @@
+"""Lanes against runs one after the other: model-steps a second of whole steps.
+
+Run with ``python -m tests.benchmarks.bench_lanes``. Each program takes training steps
+(forward, loss, backward, Adam) of a beta-VAE on batches of 64 that are on the device
+already: 1, 4 and 16 models at once, one or several steps a dispatch. A model-step is
+one step of one model, so a number of solo runs one after the other have the rate of
+one of them. Repeats are interleaved, so that a disturbance hits all programs; medians.
+"""
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from disentangle_jax import config as config_lib
+from disentangle_jax import training
+from disentangle_jax.training import program as program_lib
+
+REPEATS = 5
+SECONDS = 0.4  # That a measurement of a fast program lasts, at least.
+
+# Fields of the model, and steps of one dispatch.
+MODELS = {
+    "fc1200-small": ({"name": "fc1200", "width": 64}, (1, 20)),
+    "conv64": ({"name": "conv64"}, (1, 4)),
+}
+LANES = (1, 4, 16)
+
+
+def dispatches(model: dict, lanes: int, steps: int) -> Callable[[], None]:
+    """Returns a function that runs one dispatch and waits for it."""
+    config = config_lib.study()
+    config.model.update(model)
+    config.method.update(name="beta_vae", beta=4.0)
+    config.lanes.seeds = lanes
+    config.train.update(steps_per_dispatch=steps, num_steps=steps)
+    config.train.update(log_every=steps, checkpoint_every=steps)
+    run = training.prepare(config, "runs/bench_lanes")  # Writes nothing.
+    program = program_lib.build(run)
+    rng = np.random.default_rng(0)
+    inputs = {
+        "batches": {
+            name: jax.device_put(rng.integers(0, 256, (steps, *s.shape), s.dtype))
+            for name, s in run.example().items()
+        },
+        "constants": program.constants,
+    }
+    step = jax.jit(program.steps, donate_argnums=0)
+    carry = jax.jit(program.init)()
+
+    def dispatch() -> None:
+        nonlocal carry
+        carry, terms = step(carry, inputs)
+        jax.block_until_ready((carry, terms))
+
+    return dispatch
+
+
+def run(names: tuple[str, ...] = tuple(MODELS), repeats: int = REPEATS) -> dict:
+    """Returns, by model and program, model-steps a second and the gain over solo."""
+    results = {}
+    for name in names:
+        model, together = MODELS[name]
+        programs, counts, times = {}, {}, {}
+        for lanes in LANES:
+            for steps in together:
+                programs[lanes, steps] = dispatches(model, lanes, steps)
+        for key, dispatch in programs.items():
+            dispatch()  # Compiles.
+            counts[key] = max(1, round(SECONDS / _seconds(dispatch, 1)))
+            times[key] = []
+        for _ in range(repeats):
+            for key, dispatch in programs.items():
+                times[key].append(_seconds(dispatch, counts[key]))
+        rates = {
+            (lanes, steps): lanes * steps / statistics.median(times[lanes, steps])
+            for lanes, steps in programs
+        }
+        results[name] = {
+            f"{lanes} lanes, {steps} steps a dispatch": {
+                "model_steps_per_second": round(rate, 2),
+                "against_solo": round(rate / rates[1, 1], 3),
+            }
+            for (lanes, steps), rate in rates.items()
+        }
+    return results
+
+
+def _seconds(dispatch: Callable[[], None], count: int) -> float:
+    """Returns the seconds of one dispatch, the mean of `count`."""
+    start = time.perf_counter()
+    for _ in range(count):
+        dispatch()
+    return (time.perf_counter() - start) / count
+
+
+if __name__ == "__main__":
+    training.use_compilation_cache()
+    print(json.dumps(run(), indent=2))
