@@ -76,7 +76,10 @@ def score_bars(
             axes.barh(place, mean, color=colour, alpha=0.45, height=0.7)
             if deviation is not None:
                 axes.errorbar(mean, place, xerr=deviation, color="black", capsize=3)
-            axes.plot(values, [place] * len(values), "x", color=colour, ms=6, mew=1.5)
+            # Below each other, so that close seeds can be told apart.
+            spread = 0.25 if len(values) > 1 else 0.0
+            rows = place + np.linspace(-spread, spread, len(values))
+            axes.plot(values, rows, "x", color=colour, ms=6, mew=1.5)
         axes.set_yticks(range(len(models)), list(models))
         axes.set_ylim(len(models) - 0.5, -0.5)
         axes.set_title(score, loc="left", fontsize=10)
