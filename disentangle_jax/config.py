@@ -65,7 +65,7 @@ def default() -> ConfigDict:
     lanes.seeds = 1  # models with the seeds train.seed, train.seed + 1, …
     lanes.sweep = {}  # {"method.beta": (1.0, 4.0)}
     lanes.same_batches = True  # or each lane's own order, by its seed
-    lanes.chunk = 0  # lanes computed at once, when memory is short; 0: all
+    lanes.chunk = 0  # lanes computed at once; 0: all, on TPUs one on each chip
 
     config.eval = evaluation = ConfigDict()
     evaluation.seed = 0

@@ -1,0 +1,38 @@
+"""The committed table of compiled programs keeps what the README says of it."""
+
+import pytest
+
+from launch import aot
+
+
+def test_committed_table_meets_its_promises():
+    """The figures that the README states, from the committed table."""
+    rows = aot.read_table(aot.TABLE)
+
+    def row(name, lanes=1, topology="v5e:1x1", changes=""):
+        wanted = (name, str(lanes), topology, changes)
+        keys = ("name", "lanes", "topology", "changes")
+        (found,) = [r for r in rows if tuple(r[k] for k in keys) == wanted]
+        return found
+
+    for name in ("conv64", "sae-12"):
+        assert 1 / 1.25 < float(row(name)["padding_waste"]) < 1.25
+    one, many = row("conv64"), row("conv64", 32)
+    assert float(many["flops_per_model"]) < 1.3 * float(one["flops_per_model"])
+    assert float(many["bytes_per_model"]) < 1.5 * float(one["bytes_per_model"])
+    far = row("conv64", 1, "v5e:16x16")
+    assert float(far["all_reduce_bytes"]) == pytest.approx(
+        float(far["gradient_bytes"]), rel=0.01
+    )
+    for column in ("flops", "bytes"):
+        assert float(far[column]) == pytest.approx(float(one[column]), rel=0.05)
+    assert row("conv64", changes="train.input=device")["host_bytes"] == "0"
+    # Chips that share lanes have nothing to tell each other.
+    assert float(row("conv64", 32, "v5e:2x2")["all_reduce_bytes"]) == 0
+    # A loss that couples the batch gathers z, mean and log-variance of all 16,384 rows
+    # forward, and sums their gradients backward.
+    coupled = row("beta_tc_vae", 1, "v5e:16x16")
+    gathered = 2 * 3 * 16384 * 10 * 4
+    assert float(coupled["all_reduce_bytes"]) == pytest.approx(
+        float(coupled["gradient_bytes"]) + gathered, rel=0.01
+    )
