@@ -184,7 +184,8 @@ def test_host_sends_images_or_nothing(tmp_path):
 def test_table_names_every_model_and_keeps_known_rows(tmp_path):
     names = {case.name for case in aot.CASES}
     assert names >= {"conv64", "sae-12", "vlae-12", "factor_vae"}
-    assert max(case.lanes for case in aot.CASES if case.topology == "v5e:1x1") == 64
+    lanes = {case.lanes for case in aot.CASES if case.topology == "v5e:1x1"}
+    assert lanes >= {1, 32, 64}
     for case in aot.CASES:
         aot.load(case)
     path = tmp_path / "table.csv"
