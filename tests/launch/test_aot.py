@@ -36,13 +36,22 @@ HloModule jit_steps, is_scheduled=true
   ROOT %slice = f32[1,8,128]{2,1,0:T(8,128)} dynamic-slice(%renamed, %p.1, %zero, %zero), dynamic_slice_sizes={1,8,128}
 }
 
+%updated (q.0: f32[10,8,128], q.1: f32[1,8,128], q.2: s32[]) -> f32[10,8,128] {
+  %q.0 = f32[10,8,128]{2,1,0:T(8,128)} parameter(0)
+  %q.1 = f32[1,8,128]{2,1,0:T(8,128)} parameter(1)
+  %q.2 = s32[]{:T(128)} parameter(2)
+  %zero.1 = s32[]{:T(128)} constant(0)
+  ROOT %put = f32[10,8,128]{2,1,0:T(8,128)} dynamic-update-slice(%q.0, %q.1, %q.2, %zero.1, %zero.1)
+}
+
 %body (t: (s32[], f32[10,8,128])) -> (s32[], f32[10,8,128]) {
   %t = (s32[]{:T(128)}, f32[10,8,128]{2,1,0:T(8,128)}) parameter(0)
   %i = s32[]{:T(128)} get-tuple-element(%t), index=0
   %all = f32[10,8,128]{2,1,0:T(8,128)} get-tuple-element(%t), index=1
   %one = f32[1,8,128]{2,1,0:T(8,128)S(1)} fusion(%all, %i), kind=kLoop, calls=%sliced, backend_config={"window_config":{"estimated_cycles":"100"}}
   %reduced = f32[1,8,128]{2,1,0:T(8,128)S(1)} all-reduce(%one), replica_groups={{0,1}}, to_apply=%add
-  ROOT %next = (s32[]{:T(128)}, f32[10,8,128]{2,1,0:T(8,128)}) tuple(%i, %all)
+  %kept = f32[10,8,128]{2,1,0:T(8,128)} fusion(%all, %reduced, %i), kind=kLoop, calls=%updated
+  ROOT %next = (s32[]{:T(128)}, f32[10,8,128]{2,1,0:T(8,128)}) tuple(%i, %kept)
 }
 
 %condition (t: (s32[], f32[10,8,128])) -> pred[] {
@@ -95,20 +104,19 @@ def test_collectives_are_counted_without_padding(module):
     }
 
 
-def test_hbm_bytes_leave_out_slices_not_taken_and_chip_memory(module):
-    tile = 8 * 128 * 4
-    scalars = 10 * 4 * 512  # Index, and what is compared and found, of each pass.
+def test_bytes_of_loops_slices_updates_and_chip_memory(module):
+    tile, scalar = 8 * 128 * 4, 512
     source = 16 * 128 * 2  # Read by the copy; its destination is on the chip.
-    gathered = (4 + 8) * 4
-    result = 128 * 4
-    assert hlo.accessed_bytes(module, hbm_only=True) == (
-        10 * tile + scalars + source + gathered + result
-    )
-    # Now the slice and what it is summed to too, twice each; the moved array twice.
-    more = 10 * (tile + 2 * tile) + 2 * source + 4
-    assert hlo.accessed_bytes(module, hbm_only=False) == (
-        10 * tile + scalars + source + gathered + result + more
-    )
+    gathered, result = (4 + 8) * 4, 128 * 4
+    # A pass reads its slice and writes its update, not the array of all; it reads the
+    # index for both, and compares it.
+    one_pass = 2 * tile + (2 + 3) * scalar
+    hbm = 10 * one_pass + source + gathered + result
+    assert hlo.accessed_bytes(module, hbm_only=True) == hbm
+    # On the chip: the slice written and summed, the sum written and read; the copy's
+    # destination and counter, and its reader.
+    on_chip = 10 * 4 * tile + 2 * source + 4
+    assert hlo.accessed_bytes(module, hbm_only=False) == hbm + on_chip
 
 
 def test_text_without_entry_is_refused():
