@@ -85,7 +85,7 @@ def _subjects(run: training.Run) -> Iterator[Subject]:
     bank = rng.choice(run.train_set.indices, run.config.eval.hybrid_bank)
     bank_images = run.train_set.images(bank)
     for lane, model in zip(run.lanes, training.load_trained(run)):
-        name = lane.name or run.config.model.name
+        name = ", ".join(filter(None, (run.config.model.name, lane.name)))
         groups = tuple(run.method.latent_groups)
         yield Subject(name, model.encode, model.decode, groups, images, bank_images)
 

@@ -343,7 +343,7 @@ def test_command_serves_each_lane_until_ctrl_c(tmp_path):
         url = line.removeprefix("explorer: ").strip()
         with urllib.request.urlopen(f"{url}0/model", data=b"{}") as answer:
             told = json.loads(answer.read())
-        assert told["lanes"] == ["seed=0", "seed=1"]
+        assert told["lanes"] == ["fc1200, seed=0", "fc1200, seed=1"]
         code = json.dumps({"code": told["low"]}).encode()
         drawn = []
         for lane in range(2):
