@@ -81,8 +81,13 @@ def parse(argv: list[str]) -> tuple[training.Run | Comparison, str]:
         if args.config or overrides:
             raise ValueError("--mode=compare takes folders of runs and no --config.")
         workdir = pathlib.Path(args.workdir or "runs/compare")
-        if workdir.is_file():
-            raise ValueError(f"workdir: {workdir} is a file; give a folder.")
+        above = (workdir.absolute(), *workdir.absolute().parents)
+        folder = next(path for path in above if path.exists())
+        if not (folder.is_dir() and os.access(folder, os.W_OK)):
+            raise ValueError(
+                f"workdir: {folder} is no folder that can be written to; give another "
+                "--workdir."
+            )
         return Comparison(reports.find_runs(args.runs), workdir), args.mode
     if args.runs:
         raise ValueError(f"unrecognized arguments: {' '.join(args.runs)}; see --help.")

@@ -48,7 +48,8 @@ class Subject:
       decode: codes ``[B, D]`` to uint8 images.
       groups: sizes of the latent variables, adding up to D.
       images: ``[n, H, W, C]`` uint8 images to pick from.
-      bank_images: ``[N, H, W, C]`` uint8 images whose codes hybrids recombine.
+      stored_codes: makes the codes ``[N, D]`` that hybrids recombine; called once, when
+        they are needed.
     """
 
     name: str
@@ -56,12 +57,12 @@ class Subject:
     decode: Callable[[np.ndarray], np.ndarray]
     groups: tuple[int, ...]
     images: np.ndarray
-    bank_images: np.ndarray
+    stored_codes: Callable[[], np.ndarray]
 
     @functools.cached_property
     def bank(self) -> np.ndarray:
         """``[N, D]`` stored codes."""
-        return np.asarray(self.encode(self.bank_images))
+        return np.asarray(self.stored_codes())
 
     @property
     def dims(self) -> int:
@@ -80,14 +81,16 @@ def explore(run: training.Run) -> None:
 
 
 def _subjects(run: training.Run) -> Iterator[Subject]:
-    rng = np.random.default_rng(run.config.eval.seed)
+    seed = run.config.eval.seed
+    rng = np.random.default_rng(seed)
     images = run.test_set.images(rng.choice(run.test_set.indices, _PICKS))
-    bank = rng.choice(run.train_set.indices, run.config.eval.hybrid_bank)
-    bank_images = run.train_set.images(bank)
     for lane, model in zip(run.lanes, training.load_trained(run)):
         name = ", ".join(filter(None, (run.config.model.name, lane.name)))
+        stored = functools.partial(
+            training.training_codes, model, np.random.default_rng(seed)
+        )
         groups = tuple(run.method.latent_groups)
-        yield Subject(name, model.encode, model.decode, groups, images, bank_images)
+        yield Subject(name, model.encode, model.decode, groups, images, stored)
 
 
 class Explorer(http.server.ThreadingHTTPServer):

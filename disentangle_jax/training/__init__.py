@@ -26,6 +26,7 @@ from disentangle_jax.training.evaluation import (
 )
 from disentangle_jax.training.export import export_lane as export_lane
 from disentangle_jax.training.generation import sample as sample
+from disentangle_jax.training.generation import training_codes as training_codes
 from disentangle_jax.training.logging import read_metrics as read_metrics
 from disentangle_jax.training.loop import Interrupted as Interrupted
 from disentangle_jax.training.loop import NonFiniteLoss as NonFiniteLoss

@@ -84,6 +84,7 @@ def test_models_that_saw_the_same_images_share_their_row():
         (["nowhere"], "there is no folder nowhere"),
         (["."], "was not evaluated yet"),
         ([".", "--config=configs/sae.py"], "no --config"),
+        ([".", f"--workdir={__file__}/below"], "is no folder that can be written to"),
     ],
 )
 def test_wrong_comparison_is_one_line_and_code_2(
