@@ -7,8 +7,10 @@ import numpy as np
 IMAGE = (6, 5, 3)
 
 
-def scores(model="sae-3", seed=0, *, mig=0.5, bce=100.0, groups=(1, 2), **method):
-    return {
+def scores(
+    model="sae-3", seed=0, *, mig=0.5, bce=100.0, fid=None, groups=(1, 2), **method
+):
+    made = {
         "reconstruction": {"mse": 0.01, "bce": bce, "mse_of_mean_image": 0.1},
         "metrics": {
             "mig": {
@@ -45,6 +47,10 @@ def scores(model="sae-3", seed=0, *, mig=0.5, bce=100.0, groups=(1, 2), **method
         "commit": "abc123",
         "time": "now",
     }
+    if fid is not None:
+        values = {"reconstruction": fid, "prior": 2 * fid, "hybrid": 3 * fid}
+        made["metrics"]["fid"] = {"values": values, "settings": {}, "matrices": {}}
+    return made
 
 
 def pictures(groups=(1, 2), *, shade=0):

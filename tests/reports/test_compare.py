@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from disentangle_jax import main, reports
+from disentangle_jax.reports import _plots
 from disentangle_jax.reports._compare import (
     _reconstruction_rows,
     group_runs,
     model_labels,
 )
+from disentangle_jax.reports._tables import direction
 from tests.reports import made
-from tests.reports.pages import check_self_contained
+from tests.reports.pages import Page, check_self_contained
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +69,27 @@ def test_page_shows_all_models_and_needs_nothing_else(runs, tmp_path, capsys):
         "hybrids",
         "chunk_hybrids",
     }
+
+
+def test_loss_and_fid_are_drawn_where_runs_hold_both(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        _plots, "scatter", lambda points, *_: drawn.append(points) or b"\x89PNG"
+    )
+    folders = [
+        made.run(tmp_path / "a", seed=0, bce=90.0, fid=7.0),
+        made.run(tmp_path / "b", seed=1, bce=95.0, fid=8.0),
+        made.run(tmp_path / "c", model="vae"),
+    ]
+    page = Page(reports.write_comparison(folders, tmp_path / "out").read_text())
+    assert drawn == [{"sae-3": [(90.0, 7.0), (95.0, 8.0)]}]
+    assert "Not drawn" not in page.text
+    assert "fid.hybrid ↓" in page.text and "22.5000" in page.text  # 3 · 7.5.
+
+
+def test_direction_of_a_score():
+    named = ("mig", "dci.completeness", "bce", "fid.prior", "unknown")
+    assert [direction(name) for name in named] == ["↑", "↑", "↓", "↓", ""]
 
 
 def test_models_that_saw_the_same_images_share_their_row():
