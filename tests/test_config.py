@@ -81,3 +81,12 @@ def test_overrides_are_typed_by_the_default():
     assert config.data.name == "xysquares"
     assert config.data.options.spacing == 2
     assert (config.model.nonlinearity, config.model.remat) == ("elu", True)
+
+
+def test_configs_of_earlier_versions_are_completed():
+    config = config_lib.default()
+    config.eval.seed = 5
+    del config.eval["fid_images"]
+    completed = config_lib.complete(config)
+    assert completed.eval.fid_images == config_lib.default().eval.fid_images
+    assert completed.eval.seed == 5

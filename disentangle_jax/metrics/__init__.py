@@ -14,6 +14,8 @@ floats whose first key is the headline. All can be called alike: a score without
 part, or without randomness, takes ``codes_test`` and ``seed`` and has no use for them.
 Defaults are those of the large study of Locatello et al. (2019).
 
+`fid`, `kid` and `precision_recall` compare two sets of images instead.
+
 Degenerate input: NaN and infinite values are refused; a constant factor is left out
 (the settings say which); a dead latent is kept and has the answer that each score's
 docstring states.

@@ -139,9 +139,13 @@ def sample(run: Run) -> list[pathlib.Path]:
 
 
 def training_codes(model: Trained, rng: np.random.Generator) -> np.ndarray:
-    """Returns the codes ``[N, D]`` of ``eval.hybrid_bank`` random training images."""
+    """Returns the codes ``[N, D]`` of ``eval.hybrid_bank`` random training images.
+
+    Of all training images, where there are no more.
+    """
     settings, dataset = model.run.config.eval, model.run.train_set
-    indices = rng.choice(dataset.indices, settings.hybrid_bank)
+    count = min(settings.hybrid_bank, len(dataset.indices))
+    indices = rng.choice(dataset.indices, count, replace=False)
     size = settings.batch_size
     parts = []
     for start in range(0, len(indices), size):

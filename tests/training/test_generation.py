@@ -74,7 +74,8 @@ def test_fid_of_reconstructions_prior_and_hybrids(trained, other_features):
 def test_hybrid_images_come_from_codes_of_training_images(trained):
     model = next(training.load_trained(trained))
     bank = generation.training_codes(model, np.random.default_rng(0))
-    indices = np.random.default_rng(0).choice(trained.train_set.indices, 8)
+    rng = np.random.default_rng(0)
+    indices = rng.choice(trained.train_set.indices, 8, replace=False)
     want = model.encode(trained.train_set.images(indices))
     np.testing.assert_allclose(bank, want, rtol=1e-4, atol=1e-5)
 
