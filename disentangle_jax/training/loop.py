@@ -18,7 +18,12 @@ from disentangle_jax.training import run as run_lib
 from disentangle_jax.training.checkpoint import Checkpoints
 from disentangle_jax.training.feed import device_batches
 from disentangle_jax.training.logging import MetricsWriter, Progress, duration
-from disentangle_jax.training.processes import Agreement, is_first, on_every_device
+from disentangle_jax.training.processes import (
+    Agreement,
+    is_first,
+    on_every_device,
+    wait_for_all,
+)
 from disentangle_jax.training.program import Carry, Program
 from disentangle_jax.training.run import Run
 
@@ -194,6 +199,11 @@ def _steps(
     compiled = jax.jit(dispatch, donate_argnums=0, out_shardings=places)
     constants = on_every_device(program.constants, run.mesh)
     agreement = Agreement(run.mesh)
+    if jax.process_count() > 1:
+        # All compile, then all begin: to connect, they must meet within half a minute.
+        shapes = program_lib.abstract_inputs(run, program)
+        compiled = compiled.lower(carry, shapes, agreement.votes(False)).compile()
+        wait_for_all("compiled")
     step = start = int(carry.step)
     progress = Progress("training", config.num_steps, start=start)
     waiting: list[tuple[int, dict]] = []
@@ -220,13 +230,14 @@ def _steps(
             jax.block_until_ready(waiting[-3][1]["loss"])
         stopping = agreement.reached(stop.received is not None, stop_wished)
         last = step == config.num_steps
-        if step % config.log_every == 0 or last or stopping:
+        due = step % config.log_every == 0 or last
+        if due or stopping:
             means = settle()
             now = time.monotonic()
             rate = (step - logged_step) * config.batch_size / (now - logged_at)
             rate *= len(run.lanes)
             logged_at, logged_step = now, step
-            if not stopping:
+            if due:
                 rows.write(step, means, rate)
             progress.update(step, _note(means, rate))
         if step % config.checkpoint_every == 0 or last or stopping:

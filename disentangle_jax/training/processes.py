@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -71,6 +72,11 @@ def _check(coordinator: str, count: int | None, number: int | None) -> None:
 def is_first() -> bool:
     """Returns whether this process writes for all."""
     return jax.process_index() == 0
+
+
+def wait_for_all(what: str) -> None:
+    """Returns when every process has come to `what`; they may be minutes apart."""
+    ocp.multihost.get_barrier_sync_fn()(key=what, timeout_ms=3_600_000)
 
 
 def on_every_device(tree: Any, mesh: jax.sharding.Mesh) -> Any:
