@@ -15,11 +15,13 @@ from disentangle_jax.methods._method import (
     Networks,
     Terms,
     as_unit_interval,
+    check_no_batch_statistics,
     descend,
     draw,
     networks,
     new_state,
     split_variables,
+    training_networks,
 )
 from disentangle_jax.types import State
 
@@ -66,6 +68,7 @@ def factor_vae(
         model_key, critic_key = jax.random.split(key)
         variables = model.init(model_key, as_unit_interval(batch["image"][:1]))
         autoencoder, model_state = split_variables(variables)
+        check_no_batch_statistics(model_state, axis_name)
         codes = jnp.zeros((1, sum(model.latent_groups)))
         params = {
             "autoencoder": autoencoder,
@@ -88,7 +91,7 @@ def factor_vae(
         trained = x.shape[0] // batches
 
         def loss_fn(autoencoder):
-            nets = networks(model, autoencoder, state.model_state, train=True)
+            nets, left = training_networks(model, autoencoder, state.model_state, key)
             posterior = nets.encode(x)
             z = draw(draw_key, posterior, axis_name)
             first = z[:trained]
@@ -103,7 +106,7 @@ def factor_vae(
                 reconstruction=reconstruction,
                 axis_name=axis_name,
             )
-            return loss, (terms, z)
+            return loss, (terms, z, left)
 
         def critic_loss_fn(params, z):
             joint = z[:trained]
@@ -113,9 +116,9 @@ def factor_vae(
                 log_odds(params, joint), log_odds(params, permuted), axis_name=axis_name
             )
 
-        (loss, (terms, z)), grads = jax.value_and_grad(loss_fn, has_aux=True)(
-            state.params["autoencoder"]
-        )
+        (loss, (terms, z, model_state)), grads = jax.value_and_grad(
+            loss_fn, has_aux=True
+        )(state.params["autoencoder"])
         critic_loss, critic_grads = jax.value_and_grad(critic_loss_fn)(
             state.params["critic"], jax.lax.stop_gradient(z)
         )
@@ -136,12 +139,12 @@ def factor_vae(
             hyper["critic_learning_rate"],
             axis_name,
         )
-        state = state._replace(step=state.step + 1, params=params, opt_state=opt_state)
+        state = State(state.step + 1, params, model_state, opt_state)
         return state, {"loss": loss, **terms, "critic_loss": critic_loss}
 
     def at(state: State) -> Networks:
         params = state.params["autoencoder"]
-        return networks(model, params, state.model_state, train=False)
+        return networks(model, params, state.model_state)
 
     return Method(
         init=init,

@@ -1,6 +1,7 @@
 """What a method is, and what the steps of all methods share."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ from disentangle_jax.types import Posterior, State
 Batch = Mapping[str, jax.Array]
 Hyper = Mapping[str, jax.Array | float]
 Terms = dict[str, jax.Array]
+
+# What a step folds into its key for dropout; far from the numbers that losses use.
+_DROPOUT_KEYS = 0x64726F70
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,15 +122,59 @@ class Networks(NamedTuple):
     decode: Callable[[jax.Array], jax.Array]
 
 
-def networks(
-    model: nn.Module, params: Any, model_state: dict, *, train: bool
-) -> Networks:
-    """Returns the encoder and the decoder of `model` at `params`."""
+def networks(model: nn.Module, params: Any, model_state: dict) -> Networks:
+    """Returns the encoder and the decoder of `model` at `params`, for evaluation."""
     variables = {"params": params, **model_state}
     return Networks(
-        lambda x: model.apply(variables, x, method="encode", train=train),
-        lambda z: model.apply(variables, z, method="decode", train=train),
+        lambda x: model.apply(variables, x, method="encode", train=False),
+        lambda z: model.apply(variables, z, method="decode", train=False),
     )
+
+
+def training_networks(
+    model: nn.Module, params: Any, model_state: dict, key: jax.Array
+) -> tuple[Networks, dict]:
+    """Returns encoder and decoder as they train, and the state that they leave.
+
+    Networks that keep statistics of their batches (batch norm) or drop units change or
+    draw something at every call: the dict that is returned holds the new statistics
+    once the networks were called. Both belong to the function that is differentiated;
+    it must return the dict.
+
+    Args:
+      model: see :func:`gradient_method`.
+      params: its parameters.
+      model_state: its state before the step; not changed.
+      key: of the step; the draws of dropout are derived from it.
+    """
+    state = dict(model_state)
+    calls = itertools.count(_DROPOUT_KEYS)
+
+    def call(x: jax.Array, method: str) -> Any:
+        variables = {"params": params, **state}
+        if not model_state:
+            return model.apply(variables, x, method=method, train=True)
+        out, changed = model.apply(
+            variables,
+            x,
+            method=method,
+            train=True,
+            mutable=list(model_state),
+            rngs={"dropout": jax.random.fold_in(key, next(calls))},
+        )
+        state.update(changed)
+        return out
+
+    return Networks(lambda x: call(x, "encode"), lambda z: call(z, "decode")), state
+
+
+def check_no_batch_statistics(model_state: dict, axis_name: str | None) -> None:
+    """Raises where statistics of a batch would be those of one device's part."""
+    if model_state and axis_name is not None:
+        raise ValueError(
+            "methods: `axis_name` must be None for networks with batch norm: under "
+            "pmap each device would have statistics of its own; use jit on a mesh."
+        )
 
 
 # (networks, key, step, batch, hyper) -> (loss, terms)
@@ -160,6 +208,7 @@ def gradient_method(
     def init(key: jax.Array, batch: Batch) -> State:
         variables = model.init(key, as_unit_interval(batch["image"][:1]))
         params, model_state = split_variables(variables)
+        check_no_batch_statistics(model_state, axis_name)
         return new_state(params, model_state, optimizer.init(params))
 
     def step(
@@ -168,10 +217,13 @@ def gradient_method(
         batch = {name: as_unit_interval(value) for name, value in batch.items()}
 
         def loss_fn(params):
-            nets = networks(model, params, state.model_state, train=True)
-            return loss(nets, key, state.step, batch, hyper)
+            nets, left = training_networks(model, params, state.model_state, key)
+            value, terms = loss(nets, key, state.step, batch, hyper)
+            return value, (terms, left)
 
-        (value, terms), grads = jax.value_and_grad(loss_fn, has_aux=True)(state.params)
+        (value, (terms, model_state)), grads = jax.value_and_grad(
+            loss_fn, has_aux=True
+        )(state.params)
         params, opt_state = descend(
             state.params,
             grads,
@@ -180,11 +232,11 @@ def gradient_method(
             hyper["learning_rate"],
             axis_name,
         )
-        state = state._replace(step=state.step + 1, params=params, opt_state=opt_state)
+        state = State(state.step + 1, params, model_state, opt_state)
         return state, {"loss": value, **terms}
 
     def at(state: State) -> Networks:
-        return networks(model, state.params, state.model_state, train=False)
+        return networks(model, state.params, state.model_state)
 
     return Method(
         init=init,
