@@ -108,18 +108,33 @@ def build(run: Run) -> Program:
             return many(step, *args, batch, *rest)
         # Some lanes after the other, so that only their activations live. Those that
         # are computed at once are far apart, one on each of the devices that share
-        # the lanes.
-        split = (*args, *rest) if shared else (*args, *rest, batch)
-        split = jax.tree.map(
-            lambda a: a.reshape(at_once, -1, *a.shape[1:]).swapaxes(0, 1), split
+        # the lanes. The state is updated in place, not stacked from copies.
+        own = jax.tree.map(folded, args if shared else (*args, batch))
+
+        def some(models, number):
+            key, hyper, *rows = taken(own, number)
+            new = many(step, key, hyper, *(rows or [batch]), *taken(models, number))
+            models = jax.tree.map(
+                lambda a, n: jax.lax.dynamic_update_index_in_dim(a, n, number, 1),
+                models,
+                new[:3],
+            )
+            return models, new[3]
+
+        passes = jnp.arange(len(lanes) // at_once)
+        models, terms = jax.lax.scan(some, jax.tree.map(folded, rest), passes)
+        terms = jax.tree.map(lambda a: a.swapaxes(0, 1), terms)
+        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (*models, terms))
+
+    def folded(array):
+        """Lanes ``[L, …]`` as ``[at once, passes, …]``."""
+        return array.reshape(at_once, -1, *array.shape[1:])
+
+    def taken(tree, number):
+        """The lanes of one pass."""
+        return jax.tree.map(
+            lambda a: jax.lax.dynamic_index_in_dim(a, number, 1, keepdims=False), tree
         )
-
-        def some(parts):
-            own = batch if shared else parts[5]
-            return many(step, *parts[:2], own, *parts[2:5])
-
-        done = jax.lax.map(some, split)
-        return jax.tree.map(lambda a: a.swapaxes(0, 1).reshape(-1, *a.shape[2:]), done)
 
     def one_step(carry: Carry, batch, constants) -> tuple[Carry, dict]:
         if draw is not None:
