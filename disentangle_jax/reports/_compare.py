@@ -186,6 +186,14 @@ def _runs_section(groups: Sequence[Group]) -> str:
             f"{config['data']['name']}, {' or '.join(map(str, steps))} steps, judged "
             f"by {settings['num_train']} + {settings['num_test']} images"
         )
+        # FID grows as images get fewer: numbers of different counts do not compare.
+        counts = {
+            scores["metrics"]["fid"]["settings"]["samples_a"]
+            for scores in group.scores
+            if "fid" in scores["metrics"]
+        }
+        if counts:
+            what += f", FID by {' or '.join(map(str, sorted(counts)))}"
         rows.append((group.label, seeds, what))
     return _html.section(
         "Models",

@@ -84,6 +84,7 @@ def test_loss_and_fid_are_drawn_where_runs_hold_both(tmp_path, monkeypatch):
     page = Page(reports.write_comparison(folders, tmp_path / "out").read_text())
     assert drawn == [{"sae-3": [(90.0, 7.0), (95.0, 8.0)]}]
     assert "Not drawn" not in page.text
+    assert "judged by 20 + 10 images, FID by 50" in page.text
     assert "fid.hybrid ↓" in page.text and "22.5000" in page.text  # 3 · 7.5.
 
 
