@@ -233,6 +233,27 @@ def test_lanes_of_a_slice_are_divided_between_its_chips():
 
 
 @needs_compiler
+def test_command_reports_every_figure(monkeypatch, capsys):
+    found = cost(flops=2e10, collectives={"all-reduce": (1, 2e6)})
+    monkeypatch.setattr(aot, "cost_of_run", lambda run: found)
+    config = f"--config={CONFIGS / 'beta_vae.py'}"
+    assert aot.main([config, "--topology=v5e:2x2", "--lanes=8"]) == 0
+    said = capsys.readouterr().out
+    # Two models on a chip, 10 G each; 5.271 G are needed.
+    for part in (
+        "8 model(s), batch 64, input stream",
+        "4 chip(s) as 4 lanes × 1 data",
+        "20.000 G, per model 10.000 G",
+        "padding waste 1.897",
+        "of HBM 81.9 MB",
+        "all-reduce ×1, 2.000 MB (gradients 5.524 MB)",
+        "262144 bytes",
+        "the ridge is at 240.5: bound by arithmetic",
+    ):
+        assert part in said, said
+
+
+@needs_compiler
 def test_wrong_topology_is_told(capsys):
     assert aot.main(["--config=configs/vae.py", "--topology=v5e:3x7x2"]) == 2
     assert "must be a slice like" in capsys.readouterr().err
