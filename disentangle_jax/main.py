@@ -132,6 +132,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     training.use_compilation_cache()
+    training.keep_freed_memory()
     print(f"workdir: {run.workdir}", flush=True)
     try:
         if mode == "compare":

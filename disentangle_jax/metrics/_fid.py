@@ -8,6 +8,7 @@ the field's. ``features=`` takes any other extractor; then the answer is not cal
 """
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from disentangle_jax import models
 from disentangle_jax.metrics import _inception
 from disentangle_jax.metrics._inputs import ArrayLike, Score
 
@@ -292,7 +294,11 @@ def _batches(
 
 # Apart, so that images of any size share the compiled network.
 _resize = jax.jit(_inception.resize)
-_network = jax.jit(_inception.features)
+
+
+@functools.cache
+def _network() -> Callable[..., jax.Array]:
+    return jax.jit(_inception.features, compiler_options=models.compiler_options())
 
 
 def _inception_extractor(
@@ -313,7 +319,7 @@ def _inception_extractor(
             batch = images[start : start + size]
             # The last batch is filled up, so that one program serves all.
             batch = batch[np.arange(size) % len(batch)]
-            parts.append(np.asarray(_network(parameters, _resize(batch))))
+            parts.append(np.asarray(_network()(parameters, _resize(batch))))
         return np.concatenate(parts)[: len(images)]
 
     return extract

@@ -64,7 +64,8 @@ def conv_transpose(
 
 def tap_products(x: jax.Array, kernel: jax.Array) -> jax.Array:
     """Products of each pixel with each tap, ``[B, H, W, k k O]``; see `sum_taps`."""
-    return x @ _as_matrix(kernel, (), (1, 2))
+    # The fence is for the gradient, which both derivatives read.
+    return fence(_product(x, _as_matrix(kernel, (), (1, 2))))
 
 
 def sum_taps(y: jax.Array, n: int, padding: tuple[int, int]) -> jax.Array:
@@ -74,6 +75,13 @@ def sum_taps(y: jax.Array, n: int, padding: tuple[int, int]) -> jax.Array:
     """
     size = tuple(m + sum(padding) - n + 1 for m in y.shape[1:3])
     return _scatter(y, n, (1, 2), padding[0], size, 1)
+
+
+def fence(x: jax.Array) -> jax.Array:
+    """Keeps XLA's CPU compiler from computing x anew inside each of its readers."""
+    return jax.lax.platform_dependent(
+        x, cpu=jax.lax.optimization_barrier, default=lambda x: x
+    )
 
 
 # --- the same derivative rules for every platform ------------------------------------
@@ -88,7 +96,7 @@ def _conv(x, kernel, stride, padding):
     return _dispatch(
         functools.partial(native_conv, **settings),
         functools.partial(matmul_conv, **settings),
-        stride == 1 and _few_outputs(kernel.shape),
+        stride == 1 and _matmul_wins(x.shape, kernel.shape),
         x,
         kernel,
     )
@@ -113,7 +121,7 @@ def _adjoint(g, kernel, stride, padding, size):
     return _dispatch(
         functools.partial(native_adjoint, **settings),
         functools.partial(matmul_adjoint, **settings),
-        stride == 2 or _few_outputs(kernel.shape),
+        stride == 2 or _matmul_wins(g.shape, kernel.shape),
         g,
         kernel,
     )
@@ -140,7 +148,7 @@ def _kernel_gradient(x, g, kernel_size, stride, padding):
     return _dispatch(
         functools.partial(native_kernel_gradient, **settings),
         functools.partial(matmul_kernel_gradient, **settings),
-        stride == 1 and _few_outputs(shape),
+        _matmul_wins(x.shape, shape) if stride == 1 else x.shape[-1] > 3,
         x,
         g,
     )
@@ -160,9 +168,13 @@ def _kernel_gradient_backward(kernel_size, stride, padding, residuals, dkernel):
 _kernel_gradient.defvjp(_kernel_gradient_forward, _kernel_gradient_backward)
 
 
-def _few_outputs(shape: tuple[int, ...]) -> bool:
-    """Whether a stride-1 kernel has so few outputs that x need not be copied at all."""
-    return _divide_taps(shape)[0] == ()
+def _matmul_wins(image: tuple[int, ...], kernel: tuple[int, ...]) -> bool:
+    """Whether a stride-1 convolution is faster as a product on CPU, from its shapes.
+
+    So it is where the outputs are so few that x need not be copied at all, and where
+    the image is smaller than the kernel, which XLA swaps, into a slow loop.
+    """
+    return _divide_taps(kernel)[0] == () or min(image[1:3]) < kernel[0]
 
 
 def _dispatch(
@@ -253,7 +265,8 @@ def matmul_conv(
         x = _blocks(x, n, padding[0], size)
         return matmul_conv(x, _block_kernel(kernel), stride=1, padding=(0, 0))
     left, right = _divide_taps(kernel.shape)
-    y = _gather(x, n, left, padding[0], size, 1) @ _as_matrix(kernel, left, right)
+    gathered = _gather(x, n, left, padding[0], size, 1)
+    y = _product(gathered, _as_matrix(kernel, left, right))
     return _scatter(y, n, right, padding[0], size, 1)
 
 
@@ -274,7 +287,7 @@ def matmul_adjoint(
         return _pixels(x, padding[0], size)
     left, right = _divide_taps(kernel.shape)
     matrix = _as_matrix(kernel, left, right)
-    y = _gather(g, n, right, padding[0], size, -1) @ matrix.T
+    y = _product(_gather(g, n, right, padding[0], size, -1), matrix.T)
     return _scatter(y, n, left, padding[0], size, -1)
 
 
@@ -301,8 +314,16 @@ def matmul_kernel_gradient(
     left, right = _divide_taps(shape)
     gathered_x = _gather(x, n, left, padding[0], size, 1)
     gathered_g = _gather(g, n, right, padding[0], x.shape[1:3], -1)
-    matrix = jnp.einsum("bhwm,bhwn->mn", gathered_x, gathered_g)
+    # As a product of each half of the rows: the sum over all would run on one thread.
+    halves = 2 if gathered_x.size // gathered_x.shape[-1] % 2 == 0 else 1
+    rows = (m.reshape(halves, -1, m.shape[-1]) for m in (gathered_x, gathered_g))
+    matrix = jax.lax.dot_general(*rows, (((1,), (1,)), ((0,), (0,)))).sum(0)
     return _from_matrix(matrix, shape, left, right)
+
+
+def _product(x: jax.Array, matrix: jax.Array) -> jax.Array:
+    """``x @ matrix``, of two axes each: with more, XLA would transpose x."""
+    return (x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], -1)
 
 
 def _divide_taps(shape: tuple[int, ...]) -> tuple[Axes, Axes]:

@@ -298,7 +298,18 @@ def _max_pool_forward(x):
     for index, corner in enumerate(corners[1:], start=1):
         where = jnp.where(corner > best, jnp.int8(index), where)
         best = jnp.maximum(best, corner)
-    return best, where
+    return best, jax.lax.platform_dependent(where, cpu=_stored, default=lambda x: x)
+
+
+def _stored(where: jax.Array) -> jax.Array:
+    """Makes XLA store `where` (never negative) instead of all it was computed from.
+
+    Its CPU compiler would compute it anew, four times over at full resolution, where
+    the backward pass reads it: the slowest operation of a step. What it does not fuse
+    into its readers is a choice, so this is one, which it cannot see to be made.
+    """
+    first = where[(0,) * where.ndim]
+    return jax.lax.cond(first >= 0, lambda x: x, jnp.bitwise_not, where)
 
 
 def _max_pool_backward(where, g):
@@ -318,7 +329,7 @@ max_pool.defvjp(_max_pool_forward, _max_pool_backward)
 def upsample(x: jax.Array) -> jax.Array:
     """Bilinear 2× upsampling with half-pixel centres (``align_corners=False``)."""
     # One axis after the other: fused they would repeat each other's work.
-    return _upsample_axis(jax.lax.optimization_barrier(_upsample_axis(x, 2)), 1)
+    return _upsample_axis(_convolution.fence(_upsample_axis(x, 2)), 1)
 
 
 def _upsample_axis(x: jax.Array, axis: int) -> jax.Array:

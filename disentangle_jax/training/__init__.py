@@ -17,6 +17,7 @@ import ml_collections
 from disentangle_jax.training.checkpoint import (
     UnreadableCheckpoint as UnreadableCheckpoint,
 )
+from disentangle_jax.training.compilation import keep_freed_memory as keep_freed_memory
 from disentangle_jax.training.compilation import (
     use_compilation_cache as use_compilation_cache,
 )

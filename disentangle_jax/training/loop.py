@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from disentangle_jax import models
 from disentangle_jax.training import memory
 from disentangle_jax.training import program as program_lib
 from disentangle_jax.training import run as run_lib
@@ -196,7 +197,12 @@ def _steps(
 
     # Terms on every device, so that each process can read them.
     places = (program_lib.shardings(run, carry), everywhere, everywhere)
-    compiled = jax.jit(dispatch, donate_argnums=0, out_shardings=places)
+    compiled = jax.jit(
+        dispatch,
+        donate_argnums=0,
+        out_shardings=places,
+        compiler_options=models.compiler_options(),
+    )
     constants = on_every_device(program.constants, run.mesh)
     agreement = Agreement(run.mesh)
     if jax.process_count() > 1:

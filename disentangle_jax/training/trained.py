@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from disentangle_jax import losses
+from disentangle_jax import losses, models
 from disentangle_jax.methods import Method, as_unit_interval
 from disentangle_jax.training import lanes
 from disentangle_jax.training import program as program_lib
@@ -41,7 +41,9 @@ class Networks:
         def decode(state, z):
             return (image(method.decode(state, z)) * 255.0 + 0.5).astype(jnp.uint8)
 
-        self.encode, self.decode = jax.jit(encode), jax.jit(decode)
+        options = models.compiler_options()
+        self.encode = jax.jit(encode, compiler_options=options)
+        self.decode = jax.jit(decode, compiler_options=options)
 
 
 class Trained(NamedTuple):

@@ -167,3 +167,10 @@ def test_second_derivatives(rng):
         return jax.jacrev(jax.grad(loss))(kernel)
 
     close(curvature(_convolution.conv), curvature(_convolution.native_conv))
+
+
+def test_kernel_gradient_of_an_odd_number_of_pixels(rng):
+    x, g = random(rng, 1, 5, 5, 3), random(rng, 1, 5, 5, 4)
+    settings = dict(kernel_size=3, stride=1, padding=(1, 1))
+    got = _convolution.matmul_kernel_gradient(x, g, **settings)
+    close(got, _convolution.native_kernel_gradient(x, g, **settings))
