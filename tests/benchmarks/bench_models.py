@@ -1,13 +1,16 @@
 """Train steps of `conv64` and `sae-12`: plain Flax, ours and PyTorch, side by side.
 
-Run with ``python -m tests.benchmarks.bench_models`` (PyTorch: the extra ``bench``).
-All variants take the same step on the same machine with two threads: forward, loss,
-backward, Adam. Their repeats are interleaved, so that a disturbance hits all of them;
-the medians are in milliseconds.
+Run with ``python -m tests.benchmarks models`` (PyTorch: the extra ``bench``). All
+variants take the same step on the same machine with two threads: forward, loss,
+backward, Adam. Each is a process of its own, set up as its users run it: ours as
+`disentangle_jax.main` does, with `models.compiler_options` and
+`training.keep_freed_memory`; Flax and PyTorch as they come. "PyTorch, memory kept" has
+the second of these too, to show what it is worth there. Repeats are interleaved, one
+process at a time, so that a disturbance hits all of them; medians in milliseconds.
 """
 
 import functools
-import json
+import multiprocessing
 import os
 import time
 
@@ -17,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from disentangle_jax import models
+from disentangle_jax import models, training
 
 REPEATS = 9
 IMAGE = (64, 64, 3)
@@ -136,14 +139,14 @@ def sae_loss(module):
     return loss
 
 
-def jax_step(module, loss, batch: int):
+def jax_step(module, loss, batch: int, options: dict[str, str]):
     """Returns a function that takes one step and waits for it."""
     x = jnp.asarray(images(batch))
     params = module.init(jax.random.key(0), x[:1])["params"]
     optimizer = optax.adam(1e-4)
     state = (params, optimizer.init(params))
 
-    @functools.partial(jax.jit, donate_argnums=0)
+    @functools.partial(jax.jit, donate_argnums=0, compiler_options=options)
     def step(state, x, key):
         params, opt_state = state
         value, grads = jax.value_and_grad(loss)(params, x, key)
@@ -166,8 +169,8 @@ def images(batch: int) -> np.ndarray:
 # --- PyTorch --------------------------------------------------------------------------
 
 
-def torch_steps(batch_conv64: int, batch_sae: int, channels_last: bool) -> dict:
-    """Returns PyTorch's steps of both networks."""
+def torch_step(network: str, batch: int, channels_last: bool):
+    """Returns a function that takes PyTorch's step."""
     import torch
     from torch import nn as tnn
     from torch.nn import functional as tf
@@ -255,80 +258,108 @@ def torch_steps(batch_conv64: int, batch_sae: int, channels_last: bool) -> dict:
             loss = tf.binary_cross_entropy_with_logits(x, image, reduction="sum")
             return loss / image.shape[0]
 
-    def make(network, batch):
-        x = torch.from_numpy(images(batch)).permute(0, 3, 1, 2).contiguous()
-        if channels_last:
-            network = network.to(memory_format=torch.channels_last)
-            x = x.to(memory_format=torch.channels_last)
-        optimizer = torch.optim.Adam(network.parameters(), 1e-4, fused=True)
+    modules = {"conv64": Conv64, "sae-12": Sae12}
+    module = modules[network]()
+    x = torch.from_numpy(images(batch)).permute(0, 3, 1, 2).contiguous()
+    if channels_last:
+        module = module.to(memory_format=torch.channels_last)
+        x = x.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.Adam(module.parameters(), 1e-4, fused=True)
 
-        def run():
-            optimizer.zero_grad(set_to_none=True)
-            loss = network(x)
-            loss.backward()
-            optimizer.step()
-            return loss.item()
+    def run():
+        optimizer.zero_grad(set_to_none=True)
+        loss = module(x)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
 
-        return run
-
-    return {
-        "conv64": make(Conv64(), batch_conv64),
-        "sae-12": make(Sae12(), batch_sae),
-    }
+    return run
 
 
 # --- timing ---------------------------------------------------------------------------
 
+VARIANTS = (
+    "flax",
+    "ours",
+    "pytorch",
+    "pytorch channels_last",
+    "pytorch channels_last, memory kept",
+)
 
-def interleaved_medians(variants: dict, repeats: int) -> dict[str, float]:
-    """Times each variant `repeats` times in turn; medians in milliseconds."""
-    times = {name: [] for name in variants}
-    for _ in range(2):
-        for variant in variants.values():
-            variant()
+
+def make_step(network: str, variant: str, batch: int):
+    """Returns a function that takes one step of `network` as `variant` takes it."""
+    if variant == "ours" or variant.endswith("memory kept"):
+        training.keep_freed_memory()
+    if variant.startswith("pytorch"):
+        return torch_step(network, batch, "channels_last" in variant)
+    if variant == "flax":
+        module, options = {"conv64": FlaxConv64, "sae-12": FlaxSae12}[network](), {}
+    else:
+        module, options = models.create(network, IMAGE), models.compiler_options()
+    loss = {"conv64": conv64_loss, "sae-12": sae_loss}[network](module)
+    return jax_step(module, loss, batch, options)
+
+
+def _serve(connection, network: str, variant: str, batch: int) -> None:
+    """Takes a step for every message, and answers with its milliseconds."""
+    try:
+        step = make_step(network, variant, batch)
+    except ImportError:
+        connection.send(None)
+        return
+    for _ in range(3):
+        step()
+    connection.send(0.0)
+    while connection.recv():
+        start = time.perf_counter()
+        step()
+        connection.send(1e3 * (time.perf_counter() - start))
+
+
+def measure(network: str, batch: int, repeats: int) -> dict[str, np.ndarray]:
+    """Returns the milliseconds of each repeat of each variant that is installed."""
+    context = multiprocessing.get_context("spawn")
+    servers, times = {}, {}
+    for variant in VARIANTS:
+        here, there = context.Pipe()
+        arguments = (there, network, variant, batch)
+        process = context.Process(target=_serve, args=arguments, daemon=True)
+        process.start()
+        if here.recv() is None:
+            continue
+        servers[variant], times[variant] = here, []
     for _ in range(repeats):
-        for name, variant in variants.items():
-            start = time.perf_counter()
-            variant()
-            times[name].append(1e3 * (time.perf_counter() - start))
-    return {name: float(np.median(t)) for name, t in times.items()}
+        for variant, server in servers.items():
+            time.sleep(0.05)  # Threads of the last one may still wait busily.
+            server.send(True)
+            times[variant].append(server.recv())
+    for server in servers.values():
+        server.send(False)
+    return {variant: np.array(values) for variant, values in times.items()}
 
 
 def run(
     *, repeats: int = REPEATS, batch_conv64: int = 64, batch_sae: int = 16
-) -> dict[str, float]:
-    """Returns median milliseconds per train step, and PyTorch's time over ours.
+) -> dict[str, float | list[float]]:
+    """Returns median milliseconds of a train step, and ratios to ours.
 
-    PyTorch's rows are absent where it is not installed.
+    A ratio comes with the quartiles of the ratios of the single repeats. PyTorch's rows
+    are absent where it is not installed.
     """
-    torch_rows = {}
-    try:
-        torch_rows["pytorch"] = torch_steps(batch_conv64, batch_sae, False)
-        torch_rows["pytorch channels_last"] = torch_steps(batch_conv64, batch_sae, True)
-    except ImportError:
-        pass
-    conv64 = {
-        "flax": jax_step(FlaxConv64(), conv64_loss(FlaxConv64()), batch_conv64),
-    }
-    ours = models.create("conv64", IMAGE)
-    conv64["ours"] = jax_step(ours, conv64_loss(ours), batch_conv64)
-    sae = {"flax": jax_step(FlaxSae12(), sae_loss(FlaxSae12()), batch_sae)}
-    ours = models.create("sae-12", IMAGE)
-    sae["ours"] = jax_step(ours, sae_loss(ours), batch_sae)
-    results = {}
-    for network, variants in {"conv64": conv64, "sae-12": sae}.items():
-        for name, steps in torch_rows.items():
-            variants[name] = steps[network]
-        medians = interleaved_medians(variants, repeats)
+    results = {"cores": os.cpu_count(), "jax": jax.__version__}
+    for network, batch in (("conv64", batch_conv64), ("sae-12", batch_sae)):
+        times = measure(network, batch, repeats)
+        medians = {name: float(np.median(t)) for name, t in times.items()}
         results |= {f"{network}, {name} (ms)": t for name, t in medians.items()}
-        torch_times = [medians[name] for name in torch_rows]
-        if torch_times:
-            ratio = min(torch_times) / medians["ours"]
-            results[f"{network}, best pytorch / ours"] = ratio
-        results[f"{network}, flax / ours"] = medians["flax"] / medians["ours"]
+        as_it_comes = [n for n in ("pytorch", "pytorch channels_last") if n in medians]
+        others = {"flax": "flax"}
+        if as_it_comes:
+            others["best pytorch"] = min(as_it_comes, key=medians.get)
+            others["pytorch, memory kept"] = VARIANTS[-1]
+        for label, name in others.items():
+            ratios = times[name] / times["ours"]
+            results[f"{network}, {label} / ours"] = medians[name] / medians["ours"]
+            quartiles = np.quantile(ratios, (0.25, 0.75)).tolist()
+            results[f"{network}, {label} / ours, quartiles"] = quartiles
     return results
-
-
-if __name__ == "__main__":
-    print(f"{os.cpu_count()} cores, jax {jax.__version__}")
-    print(json.dumps(run(), indent=2))
