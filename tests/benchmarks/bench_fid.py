@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from disentangle_jax import models
 from disentangle_jax.metrics import _inception
 
 WEIGHTS = (
@@ -143,7 +144,8 @@ def run(
     arrays = _inception.read_weights(pathlib.Path(weights))
     parameters = _inception.fold_batch_norms(arrays)
     on_device = jax.tree.map(jnp.asarray, parameters)
-    network = jax.jit(_inception.features)
+    options = models.compiler_options()
+    network = jax.jit(_inception.features, compiler_options=options)
     variants = {"ours": lambda x: np.asarray(network(on_device, x))}
     try:
         variants["pytorch"] = torch_network(parameters, False)

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import training
+from disentangle_jax import models, training
 from disentangle_jax.training import program as program_lib
 
 REPEATS = 5
@@ -48,7 +48,8 @@ def dispatches(model: dict, lanes: int, steps: int) -> Callable[[], None]:
         },
         "constants": program.constants,
     }
-    step = jax.jit(program.steps, donate_argnums=0)
+    options = models.compiler_options()
+    step = jax.jit(program.steps, donate_argnums=0, compiler_options=options)
     carry = jax.jit(program.init)()
 
     def dispatch() -> None:
@@ -99,4 +100,5 @@ def _seconds(dispatch: Callable[[], None], count: int) -> float:
 
 if __name__ == "__main__":
     training.use_compilation_cache()
+    training.keep_freed_memory()
     print(json.dumps(run(), indent=2))
