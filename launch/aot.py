@@ -408,7 +408,7 @@ CASES = (
     Case("conv64", "beta_vae", lanes=32),
     Case("conv64", "beta_vae", lanes=32, changes=("lanes.chunk=32",)),
     Case("conv64", "beta_vae", lanes=32, changes=("lanes.chunk=4",)),
-    *(Case("conv64", "beta_vae", lanes=n) for n in (64, 768, 8)),
+    *(Case("conv64", "beta_vae", lanes=n) for n in (64, 1472, 8)),
     Case("conv64", "beta_vae", changes=_DEVICE),
     *(
         Case("conv64", "beta_vae", f"v5e:{s}", batch=64)
