@@ -62,6 +62,7 @@ def dispatches(model: dict, lanes: int, steps: int) -> Callable[[], None]:
 
 def run(names: tuple[str, ...] = tuple(MODELS), repeats: int = REPEATS) -> dict:
     """Returns, by model and program, model-steps a second and the gain over solo."""
+    training.keep_freed_memory()
     results = {}
     for name in names:
         model, together = MODELS[name]
@@ -100,5 +101,4 @@ def _seconds(dispatch: Callable[[], None], count: int) -> float:
 
 if __name__ == "__main__":
     training.use_compilation_cache()
-    training.keep_freed_memory()
     print(json.dumps(run(), indent=2))
