@@ -254,6 +254,16 @@ def test_command_reports_every_figure(monkeypatch, capsys):
 
 
 @needs_compiler
+def test_what_does_not_fit_the_chip_is_told(monkeypatch, capsys):
+    def refuse(run):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 16.36G exceeds 15.75G")
+
+    monkeypatch.setattr(aot, "cost_of_run", refuse)
+    assert aot.main([f"--config={CONFIGS / 'beta_vae.py'}"]) == 1
+    assert "16.36G exceeds" in capsys.readouterr().err
+
+
+@needs_compiler
 def test_wrong_topology_is_told(capsys):
     assert aot.main(["--config=configs/vae.py", "--topology=v5e:3x7x2"]) == 2
     assert "must be a slice like" in capsys.readouterr().err
