@@ -17,7 +17,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from disentangle_jax import models
 from disentangle_jax.metrics import _inception
 from disentangle_jax.metrics._inputs import ArrayLike, Score
 
@@ -298,6 +297,8 @@ _resize = jax.jit(_inception.resize)
 
 @functools.cache
 def _network() -> Callable[..., jax.Array]:
+    from disentangle_jax import models  # which imports flax; scores need none
+
     return jax.jit(_inception.features, compiler_options=models.compiler_options())
 
 

@@ -220,8 +220,11 @@ def test_remat_changes_nothing(name, getkey):
 
     plain = jax.jit(jax.grad(loss(module)))(variables["params"])
     recomputed = jax.jit(jax.grad(loss(again)))(variables["params"])
+    # Rounding of sums whose terms are as large as the largest gradient of an array.
     jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3),
+        lambda a, b: np.testing.assert_allclose(
+            a, b, rtol=0, atol=1e-5 * np.abs(b).max()
+        ),
         plain,
         recomputed,
     )
