@@ -114,11 +114,12 @@ class Networks(NamedTuple):
     """The networks of a method at some parameters.
 
     Attributes:
-      encode: ``x [B, H, W, C] -> Posterior``.
+      encode: ``x [B, H, W, C] -> Posterior``; what else the model's ``encode`` takes
+        is passed on by name.
       decode: ``z [B, D] -> logits``.
     """
 
-    encode: Callable[[jax.Array], Posterior]
+    encode: Callable[..., Posterior]
     decode: Callable[[jax.Array], jax.Array]
 
 
@@ -126,7 +127,9 @@ def networks(model: nn.Module, params: Any, model_state: dict) -> Networks:
     """Returns the encoder and the decoder of `model` at `params`, for evaluation."""
     variables = {"params": params, **model_state}
     return Networks(
-        lambda x: model.apply(variables, x, method="encode", train=False),
+        lambda x, **given: model.apply(
+            variables, x, method="encode", train=False, **given
+        ),
         lambda z: model.apply(variables, z, method="decode", train=False),
     )
 
@@ -150,10 +153,10 @@ def training_networks(
     state = dict(model_state)
     calls = itertools.count(_DROPOUT_KEYS)
 
-    def call(x: jax.Array, method: str) -> Any:
+    def call(x: jax.Array, method: str, **given: Any) -> Any:
         variables = {"params": params, **state}
         if not model_state:
-            return model.apply(variables, x, method=method, train=True)
+            return model.apply(variables, x, method=method, train=True, **given)
         out, changed = model.apply(
             variables,
             x,
@@ -161,11 +164,15 @@ def training_networks(
             train=True,
             mutable=list(model_state),
             rngs={"dropout": jax.random.fold_in(key, next(calls))},
+            **given,
         )
         state.update(changed)
         return out
 
-    return Networks(lambda x: call(x, "encode"), lambda z: call(z, "decode")), state
+    nets = Networks(
+        lambda x, **given: call(x, "encode", **given), lambda z: call(z, "decode")
+    )
+    return nets, state
 
 
 def check_no_batch_statistics(model_state: dict, axis_name: str | None) -> None:

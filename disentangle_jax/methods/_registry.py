@@ -11,6 +11,7 @@ import optax
 from disentangle_jax import losses
 from disentangle_jax.methods._factor import factor_vae
 from disentangle_jax.methods._few_labels import few_labels_vae
+from disentangle_jax.methods._hfvae import hfvae
 from disentangle_jax.methods._method import Hyper, Method
 from disentangle_jax.methods._one_objective import one_objective
 from disentangle_jax.methods._pairs import adaptive_pairs
@@ -190,6 +191,12 @@ _METHODS: dict[str, _Spec] = {
         hyper={"beta": 1.0, "gamma_sup": _REQUIRED},
         options={"kind": "xent"},
         needs=("factor_sizes",),
+    ),
+    "hfvae": _procedure(
+        hfvae,
+        hyper={"alpha": 1.0, "beta": 4.0, "gamma": 3.0, "temperature": 0.66},
+        options={"estimator": "stratified", "groups": None},
+        needs=("dataset_size",),
     ),
 }
 
