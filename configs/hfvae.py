@@ -15,7 +15,7 @@ trains Fig. 6's strengths in one program. ``--config=configs/hfvae.py:quick`` ha
 smaller networks and takes some minutes on a 2-core CPU.
 
 Expected: scores vary more by seed than by strength (paper, Sec. 5.1): train several.
-The last numbers of a code are the probabilities of the classes.
+The last numbers of a code are its class as a one-hot vector.
 """
 
 from disentangle_jax import config as config_lib

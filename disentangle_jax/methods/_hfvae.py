@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 
 from disentangle_jax import distributions, losses
-from disentangle_jax.methods._method import Method, draw, gradient_method
+from disentangle_jax.methods._method import Method, draw, gradient_method, networks
 from disentangle_jax.types import Posterior, State, check_groups
 
 
@@ -41,12 +41,14 @@ def hfvae(
     variables, which do not underflow; the loss is the same, since the terms are ratios
     of densities at one point.
 
-    The code that ``encode`` returns and ``decode`` takes is ``[B, D + M]``: the D
-    continuous variables, then the one-hot vectors of the discrete ones, M numbers
-    together. ``Posterior.mean`` holds its mean, i.e. means and then class
-    probabilities, ``log_var`` the log-variance of each number, ``logits`` those of the
-    classes. ``latent_groups`` of the method are the variables of this code: each
-    continuous one, and each discrete one as a whole.
+    The code that ``encode`` returns as ``Posterior.mean`` and ``decode`` takes is
+    ``[B, D + M]``: the means of the D continuous variables given the most probable
+    classes, then these classes as one-hot vectors, M numbers together. Scores of whole
+    variables then see a discrete variable as its classes; probabilities would be cut
+    into more cells than a continuous variable has, and seem to hold more information.
+    ``log_var`` ``[B, D]`` is that of the continuous variables, ``logits`` ``[B, M]``
+    those of the classes. ``latent_groups`` of the method are the variables of this
+    code: each continuous one, and each discrete one as a whole.
 
     Args:
       model: the autoencoder.
@@ -70,13 +72,13 @@ def hfvae(
     def split(numbers: jax.Array) -> list[jax.Array]:
         return jnp.split(numbers, ends, axis=-1)
 
-    def loss(networks, key, step, batch, hyper):
+    def loss(nets, key, step, batch, hyper):
         del step
         x, temperature = batch["image"], hyper["temperature"]
         _check_temperature(temperature)
         normal_key, concrete_key = jax.random.split(key)
         if discrete:
-            class_logits = split(networks.encode(x).logits)
+            class_logits = split(nets.encode(x).logits)
             log_classes = [
                 _draw_log_concrete(
                     jax.random.fold_in(concrete_key, number),
@@ -87,16 +89,16 @@ def hfvae(
                 for number, logits in enumerate(class_logits)
             ]
             classes = jnp.exp(jnp.concatenate(log_classes, axis=-1))
-            posterior = networks.encode(x, discrete=classes)
+            posterior = nets.encode(x, discrete=classes)
             z = draw(normal_key, posterior, axis_name)
-            decoded = networks.decode(jnp.concatenate([z, classes], axis=-1))
+            decoded = nets.decode(jnp.concatenate([z, classes], axis=-1))
             densities = _densities(
                 z, posterior, log_classes, class_logits, temperature, axis_name
             )
         else:
-            posterior = networks.encode(x)
+            posterior = nets.encode(x)
             z = draw(normal_key, posterior, axis_name)
-            decoded, densities = networks.decode(z), {}
+            decoded, densities = nets.decode(z), {}
         return losses.hfvae(
             x,
             decoded,
@@ -117,16 +119,19 @@ def hfvae(
     method = gradient_method(model, loss, optimizer, output=output, axis_name=axis_name)
 
     def encode(state: State, x: jax.Array) -> Posterior:
-        mean, log_var, logits = method.encode(state, x)
+        nets = networks(model, state.params, state.model_state)
+        posterior = nets.encode(x)
         if not discrete:
-            return Posterior(mean, log_var)
-        p = jnp.concatenate([jax.nn.softmax(part) for part in split(logits)], axis=-1)
-        variance = jnp.maximum(p * (1 - p), jnp.finfo(p.dtype).tiny)
-        return Posterior(
-            jnp.concatenate([mean, p], axis=-1),
-            jnp.concatenate([log_var, jnp.log(variance)], axis=-1),
-            logits,
+            return posterior
+        classes = jnp.concatenate(
+            [
+                jax.nn.one_hot(logits.argmax(axis=-1), logits.shape[-1])
+                for logits in split(posterior.logits)
+            ],
+            axis=-1,
         )
+        mean, log_var, logits = nets.encode(x, discrete=classes)
+        return Posterior(jnp.concatenate([mean, classes], axis=-1), log_var, logits)
 
     variables = (1,) * (elements - len(discrete)) + discrete
     return dataclasses.replace(method, encode=encode, latent_groups=variables)
