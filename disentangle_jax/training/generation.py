@@ -72,8 +72,8 @@ def fid_scores(
     )
     generated = {
         "reconstruction": reconstructions(),
-        "prior": _decoded(model, prior),
-        "hybrid": _decoded(model, hybrid),
+        "prior": model.decoded(prior),
+        "hybrid": model.decoded(hybrid),
     }
     distances: dict[str, dict[str, float]] = {"fid": {}, "kid": {}}
     settings = {}
@@ -121,15 +121,15 @@ def sample(run: Run) -> list[pathlib.Path]:
             "hybrid": sampling.hybrid(hybrid_key, bank, count, groups=groups),
         }
         arrays = {f"{name}_codes": np.asarray(z) for name, z in codes.items()}
-        arrays |= {name: _decode_all(model, z) for name, z in codes.items()}
+        arrays |= {name: model.decode_all(z) for name, z in codes.items()}
         chunks = min(_CHUNKS, len(groups))
         mixed = sampling.chunk_hybrids(
             chunk_key, bank[0], bank, _PER_CHUNK, groups=groups, chunks=chunks
         )
         arrays["chunk_hybrid_codes"] = np.asarray(mixed)
-        arrays["chunk_hybrids"] = np.stack([_decode_all(model, z) for z in mixed])
+        arrays["chunk_hybrids"] = model.decode_all(mixed)
         arrays["base_code"] = np.asarray(bank[0])
-        arrays["base"] = _decode_all(model, bank[:1])[0]
+        arrays["base"] = model.decode_all(bank[0])
         arrays["bank"] = np.asarray(bank)
         arrays["latent_groups"] = np.asarray(groups)
         model.run.workdir.mkdir(parents=True, exist_ok=True)
@@ -153,20 +153,6 @@ def training_codes(model: Trained, rng: np.random.Generator) -> np.ndarray:
         images = dataset.images(np.resize(chunk, size))
         parts.append(model.encode(images)[: len(chunk)])
     return np.concatenate(parts)
-
-
-def _decoded(model: Trained, codes: jax.Array) -> Iterator[np.ndarray]:
-    """Yields the images of codes in batches of one size, so that one program serves."""
-    size = model.run.config.eval.batch_size
-    codes = np.asarray(codes)
-    for start in range(0, len(codes), size):
-        chunk = codes[start : start + size]
-        filled = chunk[np.arange(size) % len(chunk)]
-        yield model.decode(filled)[: len(chunk)]
-
-
-def _decode_all(model: Trained, codes: jax.Array) -> np.ndarray:
-    return np.concatenate(list(_decoded(model, codes)))
 
 
 def _statistics(

@@ -48,30 +48,15 @@ def pictures(
     parts = np.array_split(np.arange(len(groups)), chunks)
     return {
         "originals": originals,
-        "reconstructions": _decode(model, codes[: len(originals)]),
-        "traversals": _decode(model, jnp.stack(walks)),
-        "hybrids": _decode(
-            model, sampling.hybrid(keys[0], bank, _SAMPLES, groups=groups)
+        "reconstructions": model.decode_all(codes[: len(originals)]),
+        "traversals": model.decode_all(jnp.stack(walks)),
+        "hybrids": model.decode_all(
+            sampling.hybrid(keys[0], bank, _SAMPLES, groups=groups)
         ),
-        "priors": _decode(model, sampling.prior(keys[2], _SAMPLES, len(first))),
-        "chunk_hybrids": _decode(model, jnp.concatenate([unchanged, changed], axis=1)),
+        "priors": model.decode_all(sampling.prior(keys[2], _SAMPLES, len(first))),
+        "chunk_hybrids": model.decode_all(
+            jnp.concatenate([unchanged, changed], axis=1)
+        ),
         "chunks": np.array([len(part) for part in parts]),
         "latent_groups": np.asarray(groups),
     }
-
-
-def _decode(model: Trained, codes: jax.Array | np.ndarray) -> np.ndarray:
-    """Returns images ``[..., H, W, C]`` of codes ``[..., D]``.
-
-    In batches of one size, the last filled up, so that one program serves all.
-    """
-    codes = np.asarray(codes)
-    flat = codes.reshape(-1, codes.shape[-1])
-    size = model.run.config.eval.batch_size
-    images = np.concatenate(
-        [
-            model.decode(np.resize(part, (size, flat.shape[1])))
-            for part in np.split(flat, range(size, len(flat), size))
-        ]
-    )[: len(flat)]
-    return images.reshape(*codes.shape[:-1], *images.shape[1:])

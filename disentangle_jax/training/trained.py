@@ -67,6 +67,22 @@ class Trained(NamedTuple):
         """Returns the uint8 images ``[B, H, W, C]`` of codes ``[B, D]``."""
         return np.asarray(self.networks.decode(self.state, codes))
 
+    def decoded(self, codes: jax.Array | np.ndarray) -> Iterator[np.ndarray]:
+        """Yields the images of codes ``[N, D]`` in batches.
+
+        All of one size, the last filled up, so that one program serves.
+        """
+        size = self.run.config.eval.batch_size
+        codes = np.asarray(codes)
+        for start in range(0, len(codes), size):
+            part = codes[start : start + size]
+            yield self.decode(np.resize(part, (size, part.shape[1])))[: len(part)]
+
+    def decode_all(self, codes: jax.Array | np.ndarray) -> np.ndarray:
+        """Returns the images ``[..., H, W, C]`` of any number of codes ``[..., D]``."""
+        images = np.concatenate(list(self.decoded(codes.reshape(-1, codes.shape[-1]))))
+        return images.reshape(*codes.shape[:-1], *images.shape[1:])
+
 
 def check_trained(run: Run) -> None:
     """Raises a ValueError where `run` has no checkpoint to evaluate."""

@@ -25,6 +25,7 @@ from disentangle_jax.reports._explorer import (
     parse_image,
 )
 from disentangle_jax.training.pictures import pictures
+from disentangle_jax.training.trained import Trained
 from tests.reports.pages import Page
 from tests.training import tiny
 
@@ -299,12 +300,13 @@ def test_pictures_hold_what_their_names_say():
     rng = np.random.default_rng(1)
     codes, bank = rng.normal(size=(2, 7, 3)).astype(np.float32)
     settings = types.SimpleNamespace(seed=0, batch_size=4)
-    model = types.SimpleNamespace(
+    model = Trained(
         run=types.SimpleNamespace(
             method=types.SimpleNamespace(latent_groups=GROUPS),
             config=types.SimpleNamespace(eval=settings),
         ),
-        decode=decode,
+        state=None,
+        networks=types.SimpleNamespace(decode=lambda _, codes: decode(codes)),
     )
     originals = np.zeros((5, *SHAPE), np.uint8)
     drawn = pictures(model, originals, codes, bank)
