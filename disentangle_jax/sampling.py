@@ -96,8 +96,12 @@ def permute_dims(
     return jnp.take_along_axis(everything, order[variable].T, axis=0)
 
 
-def prior(key: jax.Array, n: int, dims: int) -> jax.Array:
+def prior(
+    key: jax.Array, n: int, dims: int, *, discrete: Sequence[int] = ()
+) -> jax.Array:
     r"""Draws codes from the standard normal prior, :math:`\mathcal N(0, I)`.
+
+    Discrete variables are drawn uniformly, as one-hot vectors behind the others.
 
     Meaningful for models whose training pulls their codes towards it (VAEs, WAE); an
     autoencoder without such a term has no prior, and its codes lie anywhere.
@@ -105,12 +109,18 @@ def prior(key: jax.Array, n: int, dims: int) -> jax.Array:
     Args:
       key: typed key.
       n: number of codes.
-      dims: number of latent dimensions D.
+      dims: number of continuous latent dimensions D.
+      discrete: numbers of categories of the discrete variables, M together.
 
     Returns:
-      ``[n, D]`` codes.
+      ``[n, D + M]`` codes.
     """
-    return jax.random.normal(key, (n, dims))
+    continuous = jax.random.normal(key, (n, dims))
+    one_hots = [
+        jax.nn.one_hot(jax.random.randint(jax.random.fold_in(key, i), (n,), 0, m), m)
+        for i, m in enumerate(discrete)
+    ]
+    return jnp.concatenate([continuous, *one_hots], axis=1)
 
 
 def hybrid(

@@ -234,6 +234,21 @@ def test_prior_is_standard_normal(getkey):
     np.testing.assert_allclose(z.mean(0), 0.0, atol=0.03)
 
 
+def test_prior_of_discrete_variables_is_uniform(getkey):
+    key = getkey()
+    z = np.asarray(sampling.prior(key, 6_000, 2, discrete=(3, 2)))
+    assert z.shape == (6_000, 7)
+    np.testing.assert_array_equal(z[:, :2], sampling.prior(key, 6_000, 2))
+    for one_hot, size in ((z[:, 2:5], 3), (z[:, 5:], 2)):
+        assert set(np.unique(one_hot)) == {0, 1}
+        np.testing.assert_array_equal(one_hot.sum(1), 1)
+        # Five standard deviations of a share.
+        sd = np.sqrt((1 - 1 / size) / size / 6_000)
+        np.testing.assert_allclose(one_hot.mean(0), 1 / size, atol=5 * sd)
+    together = z[:, 2:5].T @ z[:, 5:] / 6_000
+    np.testing.assert_allclose(together, 1 / 6, atol=0.025)
+
+
 @pytest.mark.parametrize(
     ("groups", "chunks", "dims"),
     [(None, 4, [2, 1, 1, 1]), ((2, 1, 2), 2, [3, 2]), ((5,), 1, [5])],

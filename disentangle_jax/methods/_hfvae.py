@@ -134,7 +134,9 @@ def hfvae(
         return Posterior(jnp.concatenate([mean, classes], axis=-1), log_var, logits)
 
     variables = (1,) * (elements - len(discrete)) + discrete
-    return dataclasses.replace(method, encode=encode, latent_groups=variables)
+    return dataclasses.replace(
+        method, encode=encode, latent_groups=variables, discrete=discrete
+    )
 
 
 def _check_temperature(temperature: jax.Array | float) -> None:

@@ -34,6 +34,8 @@ class Method:
       decode: ``(state, z) -> logits`` ``[B, H, W, C]``.
       output: ``logits -> image``, the mean observation that logits stand for.
       latent_groups: sizes of the contiguous latent variables.
+      discrete: numbers of categories of the discrete variables, one-hot vectors at the
+        end of a code; the last of `latent_groups`.
       feed: what a batch holds. ``"images"``: ``image [B, H, W, C]``; ``"pairs"``:
         ``image`` and ``image2``, which share some factors; ``"labels"``: ``image``,
         and ``labelled_image`` with their ``labels [B, K]``.
@@ -45,6 +47,7 @@ class Method:
     decode: Callable[[State, jax.Array], jax.Array]
     output: Callable[[jax.Array], jax.Array]
     latent_groups: tuple[int, ...]
+    discrete: tuple[int, ...] = ()
     feed: str = "images"
 
 

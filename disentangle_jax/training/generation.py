@@ -66,7 +66,7 @@ def fid_scores(
             images = run.test_set.images(np.resize(chunk, size))
             yield model.decode(model.encode(images))[: len(chunk)]
 
-    prior = sampling.prior(jax.random.fold_in(key, 0), count, bank.shape[1])
+    prior = model.prior(jax.random.fold_in(key, 0), count)
     hybrid = sampling.hybrid(
         jax.random.fold_in(key, 1), jnp.asarray(bank), count, groups=groups
     )
@@ -85,7 +85,7 @@ def fid_scores(
             settings[score.__name__] = result.settings | {
                 "split": "test",
                 "hybrid_bank": len(bank),
-                "prior": "standard normal",
+                "prior": "standard normal" + ", uniform" * bool(run.method.discrete),
             }
     return {
         name: metrics.Score(values, settings[name])
@@ -117,7 +117,7 @@ def sample(run: Run) -> list[pathlib.Path]:
         )
         count = settings.num_samples
         codes = {
-            "prior": sampling.prior(prior_key, count, bank.shape[1]),
+            "prior": model.prior(prior_key, count),
             "hybrid": sampling.hybrid(hybrid_key, bank, count, groups=groups),
         }
         arrays = {f"{name}_codes": np.asarray(z) for name, z in codes.items()}

@@ -15,6 +15,9 @@ import ml_collections
 from disentangle_jax import methods
 from disentangle_jax.types import unknown_name
 
+# Hyperparameters that must not be zero, beside learning rates.
+_POSITIVE = ("threshold", "temperature")
+
 
 class Lane(NamedTuple):
     """One model of a run.
@@ -111,7 +114,7 @@ def _hyper(
                 f"config: `method.{name}` must be set for {method!r}; add "
                 f"--config.method.{name}=VALUE."
             )
-        positive = name.endswith("learning_rate") or name == "threshold"
+        positive = name.endswith("learning_rate") or name in _POSITIVE
         high = 1.0 if name == "ratio" else math.inf
         low_enough = value > 0 if positive else value >= 0
         if not (low_enough and value <= high and math.isfinite(value)):

@@ -53,7 +53,7 @@ def pictures(
         "hybrids": model.decode_all(
             sampling.hybrid(keys[0], bank, _SAMPLES, groups=groups)
         ),
-        "priors": model.decode_all(sampling.prior(keys[2], _SAMPLES, len(first))),
+        "priors": model.decode_all(model.prior(keys[2], _SAMPLES)),
         "chunk_hybrids": model.decode_all(
             jnp.concatenate([unchanged, changed], axis=1)
         ),

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from disentangle_jax import losses, models
+from disentangle_jax import losses, models, sampling
 from disentangle_jax.methods import Method, as_unit_interval
 from disentangle_jax.training import lanes
 from disentangle_jax.training import program as program_lib
@@ -66,6 +66,12 @@ class Trained(NamedTuple):
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Returns the uint8 images ``[B, H, W, C]`` of codes ``[B, D]``."""
         return np.asarray(self.networks.decode(self.state, codes))
+
+    def prior(self, key: jax.Array, n: int) -> jax.Array:
+        """Draws codes ``[n, D]`` from the prior of the method's variables."""
+        method = self.run.method
+        continuous = sum(method.latent_groups) - sum(method.discrete)
+        return sampling.prior(key, n, continuous, discrete=method.discrete)
 
     def decoded(self, codes: jax.Array | np.ndarray) -> Iterator[np.ndarray]:
         """Yields the images of codes ``[N, D]`` in batches.

@@ -303,6 +303,10 @@ def test_accumulated_gradients_wait_for_the_last_batch(tmp_path):
     "change, message",
     [
         ({"lanes.sweep": {"method.beta": (1.0, -1.0)}}, "must be non-negative"),
+        (
+            {"method.name": "hfvae", "method.temperature": 0.0},
+            "`method.temperature` must be positive",
+        ),
         ({"lanes.sweep": {"optimizer.learning_rate": (0.0,)}}, "must be positive"),
         ({"lanes.sweep": {"method.beta": ()}}, "must not be empty"),
         ({"lanes.sweep": {"model.width": (8.0,)}}, "change the program"),
