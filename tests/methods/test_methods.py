@@ -352,5 +352,6 @@ def test_method_is_small_data():
         "decode",
         "output",
         "latent_groups",
+        "discrete",
         "feed",
     ]
