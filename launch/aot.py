@@ -130,6 +130,20 @@ class Cost(NamedTuple):
         return self.flops / self.hbm_bytes if self.hbm_bytes else math.inf
 
 
+def compile_uncached(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
+    """Compiles, and keeps the result out of the persistent cache.
+
+    JAX would warn that it cannot read it back, for which it takes a real TPU.
+    """
+    name = "jax_persistent_cache_min_compile_time_secs"
+    before = jax.config.values[name]
+    jax.config.update(name, math.inf)
+    try:
+        return lowered.compile()
+    finally:
+        jax.config.update(name, before)
+
+
 def bound_seconds(cost: Cost, chip: Chip) -> float:
     """Returns the least time a chip needs: the roofline.
 
@@ -183,7 +197,8 @@ def cost_of_run(run: training.Run) -> Cost:
     carry = program_lib.abstract_carry(run, program)
     inputs = program_lib.abstract_inputs(run, program)
     start = time.monotonic()
-    compiled = jax.jit(program.steps, donate_argnums=0).lower(carry, inputs).compile()
+    lowered = jax.jit(program.steps, donate_argnums=0).lower(carry, inputs)
+    compiled = compile_uncached(lowered)
     return cost_of(
         compiled,
         time.monotonic() - start,
@@ -498,7 +513,7 @@ def cost_of_estimator(estimator: Estimator, topology: str) -> Cost:
     ]
     start = time.monotonic()
     lowered = estimator.function.lower(*arguments, **estimator.static)
-    compiled = lowered.compile()
+    compiled = compile_uncached(lowered)
     return cost_of(compiled, time.monotonic() - start, chunks=estimator.loops)
 
 
