@@ -78,7 +78,10 @@ def sum_taps(y: jax.Array, n: int, padding: tuple[int, int]) -> jax.Array:
 
 
 def fence(x: jax.Array) -> jax.Array:
-    """Keeps XLA's CPU compiler from computing x anew inside each of its readers."""
+    """Asks XLA's CPU compiler to compute x once, not anew inside each of its readers.
+
+    A hint: it keeps passes before the fusion of loops apart, not that one itself.
+    """
     return jax.lax.platform_dependent(
         x, cpu=jax.lax.optimization_barrier, default=lambda x: x
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from flax.traverse_util import flatten_dict
 from PIL import Image
 
 from disentangle_jax import metrics
@@ -109,7 +110,7 @@ def group_runs(folders: Sequence[pathlib.Path]) -> list[Group]:
     members: dict[str, list[pathlib.Path]] = {}
     configs: dict[str, dict[str, Any]] = {}
     for folder in folders:
-        config = _flat(read_scores(folder)["config"])
+        config = flatten_dict(read_scores(folder)["config"], sep=".")
         config = {
             field: value
             for field, value in config.items()
@@ -163,16 +164,6 @@ def _field_text(field: str, config: Mapping[str, Any]) -> str:
         return str(value)
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return f"{field.split('.')[-1]}={text}"
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat = {}
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value
-    return flat
 
 
 def _runs_section(groups: Sequence[Group]) -> str:

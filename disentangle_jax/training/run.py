@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import ml_collections
 import optax
+from flax.traverse_util import flatten_dict
 from jax.sharding import AxisType
 
 from disentangle_jax import data, methods, metrics, models
@@ -310,8 +311,9 @@ def _check_workdir(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> 
         )
     if not (workdir / "config.json").exists():
         return
-    old = _flat(json.loads((workdir / "config.json").read_text()))
-    new = _flat(json.loads(config.to_json()))
+    stored = json.loads((workdir / "config.json").read_text())
+    old = flatten_dict(stored, sep=".")
+    new = flatten_dict(json.loads(config.to_json()), sep=".")
     differing = [
         field
         for field in sorted(old.keys() | new.keys())
@@ -327,13 +329,3 @@ def _check_workdir(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> 
             f"workdir: {workdir} holds a run of another config ({shown}{more}); give "
             "another --workdir, or the config it was started with."
         )
-
-
-def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat = {}
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value
-    return flat
