@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 from disentangle_jax.types import unknown_name
 
 # Sections whose fields are arguments of a function: a field may be added to them.
-_PASSED_ON = ("model", "method", "data.options", "train.schedules")
+_PASSED_ON = ("model", "method", "data.options", "data.drop", "train.schedules")
 
 
 def default() -> ConfigDict:
@@ -32,6 +32,8 @@ def default() -> ConfigDict:
     data.changed_factors = "uniform"  # between the images of a pair; "1", "dlib", …
     data.num_labels = 1000  # labelled images, for methods that see labels
     data.options = ConfigDict()  # passed on to data.load
+    data.drop = ConfigDict()  # not trained on: images with these values of factors
+    data.hold_out = ""  # .npy file of further indices that are not trained on
 
     config.model = model = ConfigDict()
     model.name = "sae-12"  # one of models.names(); other fields are its overrides
@@ -45,6 +47,7 @@ def default() -> ConfigDict:
     optimizer.b2 = 0.999
     optimizer.eps = 1e-8
     optimizer.accumulate = 1  # batches whose gradients are averaged for one update
+    optimizer.frozen = ()  # parts that are not updated, as ("encoder",)
 
     config.train = train = ConfigDict()
     train.seed = 0  # of the parameters and the noise
@@ -59,6 +62,8 @@ def default() -> ConfigDict:
     train.schedules = ConfigDict()  # see training/schedules.py
     train.ema_decay = 0.0  # moving average of the parameters that is scored; 0: none
     train.mesh = ()  # devices as (lanes, data); () chooses
+    train.start_from = ""  # workdir of a run whose parameters this one begins with
+    train.start_optimizer = True  # take that run's optimizer state too
 
     # Dicts stay dicts: the keys of a sweep have dots, which a ConfigDict forbids.
     config.lanes = lanes = ConfigDict(convert_dict=False)

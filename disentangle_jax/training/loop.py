@@ -27,6 +27,7 @@ from disentangle_jax.training.processes import (
 )
 from disentangle_jax.training.program import Carry, Program
 from disentangle_jax.training.run import Run
+from disentangle_jax.training.start import begin_from
 
 # Floating-point operations a second that a training step was seen to reach on a CPU
 # core; only for the first guess of a run's length, which the progress line corrects.
@@ -95,7 +96,7 @@ def train(run: Run) -> Carry:
         carry = checkpoints.restore(like)
         _announce(run, program, like, 0 if carry is None else int(carry.step))
         if carry is None:
-            carry = _initial_carry(program, like)
+            carry = _initial_carry(run, program, like)
         else:
             print(f"continuing from the checkpoint of step {int(carry.step)}")
         start = int(carry.step)
@@ -106,9 +107,12 @@ def train(run: Run) -> Carry:
             return _steps(run, program, carry, checkpoints, rows, stop)
 
 
-def _initial_carry(program: Program, like: Carry) -> Carry:
+def _initial_carry(run: Run, program: Program, like: Carry) -> Carry:
     places = jax.tree.map(lambda s: s.sharding, like)
-    return jax.jit(program.init, out_shardings=places)()
+    carry = jax.jit(program.init, out_shardings=places)()
+    if run.config.train.start_from:
+        carry = begin_from(run, carry)
+    return carry
 
 
 class Rows:

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import ml_collections
+import numpy as np
 import optax
 from flax.traverse_util import flatten_dict
 from jax.sharding import AxisType
@@ -106,13 +107,14 @@ def prepare(
     """
     workdir = pathlib.Path(workdir)
     _check_numbers(config)
-    _check_workdir(config, workdir)
+    check_workdir(config, workdir)
     lanes = expand(config)
+    _check_start(config, lanes)
     for name in config.train.schedules:
         if name not in lanes[0].hyper:
             raise unknown_name("config", "train.schedules", name, lanes[0].hyper)
         schedules.create(name, config.train.schedules[name])
-    train_set = load_split(config, "train")
+    train_set = _training_set(config)
     test_set = load_split(config, "test")
     model_options = dict(config.model)
     model = models.create(
@@ -127,6 +129,7 @@ def prepare(
         **_method_options(config),
     )
     _check_feed(config, train_set, method)
+    _check_frozen(config, train_set, method)
     known = metrics.names(needs=("factors", "codes", "full grid"))
     for score in config.eval.scores:
         if score not in known:
@@ -141,10 +144,96 @@ def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformatio
     optimizer = optax.scale_by_adam(
         b1=config.optimizer.b1, b2=config.optimizer.b2, eps=config.optimizer.eps
     )
+    if config.optimizer.frozen:
+        # After Adam, whose state then has the same leaves as without.
+        frozen = set(config.optimizer.frozen)
+        zero = optax.masked(
+            optax.set_to_zero(),
+            lambda tree: jax.tree.map_with_path(
+                lambda path, _: bool(frozen & _names(path)), tree
+            ),
+        )
+        optimizer = optax.chain(optimizer, zero)
     if config.optimizer.accumulate == 1:
         return optimizer
     several = optax.MultiSteps(optimizer, config.optimizer.accumulate)
     return several.gradient_transformation()
+
+
+def _names(path: tuple) -> set[str]:
+    """Returns the names of the modules on the way to a parameter."""
+    return {entry.key for entry in path if isinstance(entry, jax.tree_util.DictKey)}
+
+
+def _check_frozen(
+    config: ml_collections.ConfigDict, train_set: data.Dataset, method: Method
+) -> None:
+    if not config.optimizer.frozen:
+        return
+    image = jax.ShapeDtypeStruct((1, *train_set.image_shape), "uint8")
+    state = jax.eval_shape(method.init, jax.random.key(0), {"image": image})
+    known = set()
+    for path, _ in jax.tree.leaves_with_path(state.params):
+        known |= _names(path)
+    for name in config.optimizer.frozen:
+        if name not in known:
+            raise unknown_name("config", "optimizer.frozen", name, sorted(known))
+    if state.model_state:
+        raise ValueError(
+            f"config: `optimizer.frozen` must be () for {config.model.name}: its batch "
+            "norm would go on changing what a frozen part computes."
+        )
+
+
+def _check_start(config: ml_collections.ConfigDict, lanes: Sequence[Lane]) -> None:
+    """Raises where ``train.start_from`` names no run that this one can begin with."""
+    folder = config.train.start_from
+    if not folder:
+        return
+    try:
+        other = read_config(folder)
+    except ValueError:
+        other = None
+    if other is None or not has_checkpoint(pathlib.Path(folder)):
+        raise ValueError(
+            f"config: `train.start_from` must be the workdir of a trained run, and "
+            f"{folder} holds no checkpoint."
+        )
+    differing = []
+    if json.loads(other.model.to_json()) != json.loads(config.model.to_json()):
+        differing.append("model")
+    if other.method.name != config.method.name:
+        differing.append("method")
+    if [lane.name for lane in lanes] != [lane.name for lane in expand(other)]:
+        differing.append("lanes")
+    if differing:
+        raise ValueError(
+            f"config: `train.start_from`: the run {folder} has another "
+            f"{' and '.join(differing)}; parameters can only be taken from the same."
+        )
+
+
+def has_checkpoint(workdir: pathlib.Path) -> bool:
+    """Returns whether a run saved its state there."""
+    folder = workdir / "checkpoints"
+    return folder.is_dir() and any(path.name.isdigit() for path in folder.iterdir())
+
+
+def _training_set(config: ml_collections.ConfigDict) -> data.Dataset:
+    """Returns the training split without what the config keeps from it."""
+    train_set = load_split(config, "train")
+    if config.data.drop:
+        train_set = train_set.drop(**config.data.drop)
+    if config.data.hold_out:
+        path = pathlib.Path(config.data.hold_out)
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"config: `data.hold_out`: there is no file {path}; it must hold "
+                "indices of images as numpy.save writes them."
+            )
+        held_out = np.load(path)
+        train_set = train_set.narrow(np.setdiff1d(train_set.indices, held_out))
+    return train_set
 
 
 def _method_options(config: ml_collections.ConfigDict) -> dict[str, Any]:
@@ -297,7 +386,8 @@ def _check_numbers(config: ml_collections.ConfigDict) -> None:
         )
 
 
-def _check_workdir(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> None:
+def check_workdir(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> None:
+    """Raises where `workdir` cannot be written to or was begun with another config."""
     absolute = workdir.absolute()
     parent = next(p for p in (absolute, *absolute.parents) if p.exists())
     if not parent.is_dir():

@@ -12,7 +12,7 @@ from disentangle_jax.methods import Method, as_unit_interval
 from disentangle_jax.training import lanes
 from disentangle_jax.training import program as program_lib
 from disentangle_jax.training.checkpoint import Checkpoints
-from disentangle_jax.training.run import Run
+from disentangle_jax.training.run import Run, has_checkpoint
 from disentangle_jax.types import State
 
 
@@ -92,8 +92,7 @@ class Trained(NamedTuple):
 
 def check_trained(run: Run) -> None:
     """Raises a ValueError where `run` has no checkpoint to evaluate."""
-    folder = run.workdir / "checkpoints"
-    if not folder.is_dir() or not any(p.name.isdigit() for p in folder.iterdir()):
+    if not has_checkpoint(run.workdir):
         raise ValueError(
             f"workdir: {run.workdir} holds no checkpoint yet; run --mode=train first."
         )

@@ -1,0 +1,52 @@
+"""The first state of a run that begins where another one ended."""
+
+import jax
+
+from disentangle_jax.training import program as program_lib
+from disentangle_jax.training.checkpoint import Checkpoints
+from disentangle_jax.training.program import Carry
+from disentangle_jax.training.run import Run, prepare, read_config
+
+
+def begin_from(run: Run, carry: Carry) -> Carry:
+    """Returns `carry` with the state that the run ``train.start_from`` ended with.
+
+    Parameters and the networks' statistics are taken over, and with
+    ``train.start_optimizer`` the state of the optimizer; lane by lane where there are
+    lanes. Steps count from 0 again. Where the other run kept an average of its
+    parameters, the average is what is taken.
+
+    Args:
+      run: the run that begins.
+      carry: its first state, freshly initialised.
+    """
+    folder = run.config.train.start_from
+    other = prepare(read_config(folder), folder, devices=run.mesh.devices.flat)
+    like = program_lib.abstract_carry(other, program_lib.build(other))
+    keep = other.config.train.keep_checkpoints
+    with Checkpoints(other.workdir / "checkpoints", keep=keep) as checkpoints:
+        found = checkpoints.restore(like)
+    old = program_lib.evaluated_state(other, found)
+    print(f"beginning with the parameters of {folder} after {int(found.step)} steps")
+    state = carry.state._replace(
+        params=_placed(old.params, carry.state.params),
+        model_state=_placed(old.model_state, carry.state.model_state),
+    )
+    if run.config.train.start_optimizer:
+        state = state._replace(opt_state=_placed(old.opt_state, state.opt_state))
+    average = carry.average
+    if run.config.train.ema_decay:
+        average = _placed(old.params, average)
+    return carry._replace(state=state, average=average)
+
+
+def _placed(old, new):
+    """Returns the leaves of `old` in the structure and the places of `new`.
+
+    A frozen part adds containers, but no leaves, to the state of an optimizer.
+    """
+    leaves = [
+        jax.device_put(leaf, place.sharding)
+        for leaf, place in zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True)
+    ]
+    return jax.tree.unflatten(jax.tree.structure(new), leaves)
