@@ -69,6 +69,7 @@ def default() -> ConfigDict:
     config.lanes = lanes = ConfigDict(convert_dict=False)
     lanes.seeds = 1  # models with the seeds train.seed, train.seed + 1, …
     lanes.sweep = {}  # {"method.beta": (1.0, 4.0)}
+    lanes.rows = ()  # or exactly these: ({"train.seed": 3, "method.beta": 4.0}, …)
     lanes.same_batches = True  # or each lane's own order, by its seed
     lanes.chunk = 0  # lanes computed at once; 0: all, on TPUs one on each chip
 

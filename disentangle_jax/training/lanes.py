@@ -1,8 +1,9 @@
 """Many models in one program: seeds and hyperparameters as a leading axis.
 
 ``config.lanes.seeds = 5`` and ``config.lanes.sweep = {"method.beta": (1.0, 4.0)}``
-train the ten models of the product at once. A lane has its own parameters, keys,
-optimizer state and hyperparameters, and equals the run of its config alone.
+train the ten models of the product at once; ``config.lanes.rows`` lists models that are
+no product. A lane has its own parameters, keys, optimizer state and hyperparameters,
+and equals the run of its config alone.
 """
 
 import itertools
@@ -16,7 +17,7 @@ from disentangle_jax import methods
 from disentangle_jax.types import unknown_name
 
 # Hyperparameters that must not be zero, beside learning rates.
-_POSITIVE = ("threshold", "temperature")
+_POSITIVE = ("threshold", "temperature", "tau", "covariance_scale")
 
 
 class Lane(NamedTuple):
@@ -36,7 +37,7 @@ class Lane(NamedTuple):
 
 
 def expand(config: ml_collections.ConfigDict) -> tuple[Lane, ...]:
-    """Returns the lanes of a config: the product of its seeds and its sweep.
+    """Returns the lanes of a config: its rows, or the product of seeds and sweep.
 
     Raises:
       ValueError: a value is out of range, or a field cannot be a lane.
@@ -45,31 +46,31 @@ def expand(config: ml_collections.ConfigDict) -> tuple[Lane, ...]:
         raise ValueError(
             f"config: `lanes.seeds` must be at least 1, got {config.lanes.seeds}."
         )
-    sweep = {field: tuple(config.lanes.sweep[field]) for field in config.lanes.sweep}
-    method = config.method.name
-    can_be_lanes = [f"method.{name}" for name in methods.hyperparameters(method)]
-    can_be_lanes.append("optimizer.learning_rate")
-    for field, values in sweep.items():
-        if field not in can_be_lanes:
-            error = unknown_name("config", "lanes.sweep", field, can_be_lanes)
-            raise ValueError(
-                f"{error} Other fields change the program: give each value a run."
-            )
-        if not values:
-            raise ValueError(f"config: `lanes.sweep.{field}` must not be empty.")
-    seeds = range(config.train.seed, config.train.seed + config.lanes.seeds)
+    listed = bool(config.lanes.rows)
+    can_be_lanes = lane_fields(config.method.name)
     lanes = []
-    for chosen in itertools.product(*sweep.values(), seeds):
-        *values, seed = chosen
-        fields = dict(zip(sweep, values, strict=True))
-        hyper = _hyper(config, fields)
+    for fields in _listed(config) if listed else _product(config):
+        for field in fields:
+            if field not in (*can_be_lanes, "train.seed"):
+                where = "lanes.rows" if listed else "lanes.sweep"
+                error = unknown_name("config", where, field, can_be_lanes)
+                raise ValueError(
+                    f"{error} Other fields change the program: give each value a run."
+                )
+        seed = fields["train.seed"]
+        hyper = {name: value for name, value in fields.items() if name != "train.seed"}
         name = ""
-        if config.lanes.seeds > 1 or sweep:
+        if config.lanes.seeds > 1 or config.lanes.sweep or listed:
             parts = [
-                f"{field.split('.')[-1]}={value:g}" for field, value in fields.items()
+                f"{field.split('.')[-1]}={value:g}" for field, value in hyper.items()
             ]
             name = ",".join([*parts, f"seed={seed}"])
-        lanes.append(Lane(name, seed, hyper, {**fields, "train.seed": seed}))
+        lanes.append(Lane(name, seed, _hyper(config, hyper), fields))
+    if listed and len({lane.name for lane in lanes}) < len(lanes):
+        raise ValueError(
+            "config: `lanes.rows` must differ in their seeds or the first six digits "
+            "of their values: some have the same name."
+        )
     chunk = config.lanes.chunk
     if chunk < 0 or (chunk and len(lanes) % chunk):
         raise ValueError(
@@ -77,6 +78,42 @@ def expand(config: ml_collections.ConfigDict) -> tuple[Lane, ...]:
             f"all at once, got {chunk}."
         )
     return tuple(lanes)
+
+
+def lane_fields(method: str) -> tuple[str, ...]:
+    """Returns the fields of a config, beside the seed, that lanes of `method` vary."""
+    numbers = [f"method.{name}" for name in methods.hyperparameters(method)]
+    return (*numbers, "optimizer.learning_rate")
+
+
+def _product(config: ml_collections.ConfigDict) -> list[dict[str, Any]]:
+    """Returns the fields of each lane of the product of sweep and seeds."""
+    sweep = {field: tuple(config.lanes.sweep[field]) for field in config.lanes.sweep}
+    for field, values in sweep.items():
+        if not values:
+            raise ValueError(f"config: `lanes.sweep.{field}` must not be empty.")
+    seeds = range(config.train.seed, config.train.seed + config.lanes.seeds)
+    return [
+        dict(zip((*sweep, "train.seed"), chosen, strict=True))
+        for chosen in itertools.product(*sweep.values(), seeds)
+    ]
+
+
+def _listed(config: ml_collections.ConfigDict) -> list[dict[str, Any]]:
+    """Returns the fields of each lane of ``lanes.rows``, checked."""
+    if config.lanes.seeds > 1 or config.lanes.sweep:
+        raise ValueError(
+            "config: `lanes.rows` lists every lane; leave out `lanes.seeds` and "
+            "`lanes.sweep`."
+        )
+    rows = [dict(row) for row in config.lanes.rows]
+    for row in rows:
+        if row.keys() != rows[0].keys() or "train.seed" not in row:
+            raise ValueError(
+                "config: `lanes.rows` must all give 'train.seed' and the same other "
+                f"fields, got {sorted(rows[0])} and {sorted(row)}."
+            )
+    return rows
 
 
 def config_of(
@@ -89,7 +126,7 @@ def config_of(
         alone[section][name] = value
     if not config.lanes.same_batches:
         alone.data.seed = lane.seed
-    alone.lanes.update(seeds=1, chunk=0)
+    alone.lanes.update(seeds=1, chunk=0, rows=())
     alone.lanes.sweep = {}
     return alone
 

@@ -10,6 +10,7 @@ import pytest
 from disentangle_jax import training
 from disentangle_jax.training import lanes
 from disentangle_jax.training import program as program_lib
+from disentangle_jax.training.run import start_workdir
 from tests.training import tiny
 
 
@@ -229,6 +230,30 @@ def test_each_lane_has_rows_scores_and_config(tmp_path):
         assert len(training.read_metrics(folder)) == 2
 
 
+def test_listed_rows_are_lanes_as_those_of_a_product_are(tmp_path):
+    product = laned(beta=1.0)
+    product.lanes.seeds = 2
+    product.lanes.sweep["method.beta"] = (1.0, 8.0)
+    listed = laned(beta=1.0)
+    listed.lanes.rows = tuple(
+        {"method.beta": beta, "train.seed": seed}
+        for beta in (1.0, 8.0)
+        for seed in (0, 1)
+    )
+    run = training.prepare(listed, tmp_path)
+    assert run.lanes == training.prepare(product, tmp_path).lanes
+    assert run.laned
+    # Written and read back, it is the same run; a lane of it has no rows.
+    start_workdir(run)
+    again = training.read_config(tmp_path)
+    assert training.prepare(again, tmp_path).lanes == run.lanes
+    assert lanes.config_of(listed, run.lanes[3]) == lanes.config_of(
+        product, run.lanes[3]
+    )
+    listed.lanes.rows = listed.lanes.rows[:1]
+    assert training.prepare(listed, tmp_path / "one").laned
+
+
 def test_steps_per_dispatch_and_device_input(tmp_path):
     config = laned(beta=1.0)
     config.train.update(
@@ -310,6 +335,15 @@ def test_accumulated_gradients_wait_for_the_last_batch(tmp_path):
         ({"lanes.sweep": {"optimizer.learning_rate": (0.0,)}}, "must be positive"),
         ({"lanes.sweep": {"method.beta": ()}}, "must not be empty"),
         ({"lanes.sweep": {"model.width": (8.0,)}}, "change the program"),
+        ({"lanes.rows": ({"method.beta": 8.0},)}, "must all give 'train.seed'"),
+        (
+            {"lanes.rows": ({"train.seed": 0}, {"train.seed": 0})},
+            "some have the same name",
+        ),
+        (
+            {"lanes.rows": ({"train.seed": 0, "model.width": 8.0},)},
+            "change the program",
+        ),
         ({"lanes.sweep": {"method.betta": (8.0,)}}, "Did you mean 'method.beta'?"),
         ({"lanes.seeds": 0}, "`lanes.seeds` must be at least 1"),
         ({"lanes.seeds": 3, "lanes.chunk": 2}, "must divide the 3 lanes"),
