@@ -15,6 +15,7 @@ _ROOMS = (
     "config",
     "data",
     "distributions",
+    "experiments",
     "losses",
     "methods",
     "metrics",

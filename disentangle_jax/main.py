@@ -1,10 +1,12 @@
-"""Trains, scores and shows one run, or compares several.
+"""Trains, scores and shows one run, a paper's protocol, or compares several runs.
 
     python -m disentangle_jax.main --config=FILE[:PRESET] [--workdir=DIR] [--mode=MODE]
     python -m disentangle_jax.main --mode=compare RUN [RUN…] [--workdir=DIR]
 
   --config=configs/sae.py         a file of configs/, its paper's setting
   --config=configs/sae.py:quick   its preset for a CPU (minutes, no download)
+  --config=configs/experiments/zero_shot.py
+                                  a protocol of several runs, with a page of its own
   --config.SECTION.FIELD=VALUE    changes one field, e.g. --config.train.seed=1;
                                   disentangle_jax/config.py lists and explains them
   --workdir=DIR                   folder of the run; runs/<config>[-<preset>] if not
@@ -43,7 +45,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 from absl import logging
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import reports, training
+from disentangle_jax import experiments, reports, training
 
 
 class _Parser(argparse.ArgumentParser):
@@ -60,8 +62,11 @@ class Comparison(NamedTuple):
     workdir: pathlib.Path
 
 
-def parse(argv: list[str]) -> tuple[training.Run | Comparison, str]:
-    """Returns the checked run, or runs to compare, that `argv` asks for, and the mode.
+Work = training.Run | experiments.Experiment | Comparison
+
+
+def parse(argv: list[str]) -> tuple[Work, str]:
+    """Returns what `argv` asks for, checked, and the mode.
 
     Raises:
       ValueError, TypeError, OSError: with the fix in one line.
@@ -102,6 +107,14 @@ def parse(argv: list[str]) -> tuple[training.Run | Comparison, str]:
         path, _, preset = args.config.partition(":")
         name = pathlib.Path(path).stem + (f"-{preset}" if preset else "")
         workdir = f"runs/{name}"
+    if "experiment" in config:
+        if args.mode != "all":
+            raise ValueError(
+                f"--mode={args.mode}: {config.experiment.name} is a protocol of "
+                "several runs; leave --mode out: what is done is not done again. Its "
+                "runs are folders below its workdir and take any mode."
+            )
+        return experiments.prepare(config, workdir), args.mode
     processes = (args.coordinator, args.num_processes, args.process_id)
     if processes != (None, None, None):
         if args.mode != "train":
@@ -145,6 +158,9 @@ def main(argv: list[str] | None = None) -> int:
             for folder in training.sample(run):
                 for path in reports.write_samples(folder):
                     print(f"samples: {path}")
+            return 0
+        if isinstance(run, experiments.Experiment):
+            print(f"report: {experiments.run(run)}")
             return 0
         if mode in ("all", "train"):
             training.train(run)

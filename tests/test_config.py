@@ -6,10 +6,11 @@ import pytest
 from ml_collections import ConfigDict
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import training
+from disentangle_jax import experiments, training
 from tests.training import tiny
 
 CONFIGS = sorted((pathlib.Path(__file__).parents[1] / "configs").glob("*.py"))
+EXPERIMENTS = sorted((CONFIGS[0].parent / "experiments").glob("*.py"))
 
 
 def test_every_field_is_read(tmp_path, monkeypatch):
@@ -20,6 +21,8 @@ def test_every_field_is_read(tmp_path, monkeypatch):
     configs[-1].method.gamma_sup = 1.0
     configs[-1].model.latent_dim = 6
     configs[-1].lanes.seeds = 2
+    configs.append(configs[0].copy_and_resolve_references())
+    configs[-1].train.start_from = str(tmp_path / "0")
     texts = {id(config): config.to_json() for config in configs}
     sections = {id(config[name]): name for config in configs for name in config}
     read = set()
@@ -31,7 +34,10 @@ def test_every_field_is_read(tmp_path, monkeypatch):
         return plain(self, field)
 
     # Writing the config to disk touches all fields and uses none.
-    monkeypatch.setattr(ConfigDict, "to_json", lambda self: texts.get(id(self), "{}"))
+    plain_json = ConfigDict.to_json
+    monkeypatch.setattr(
+        ConfigDict, "to_json", lambda self: texts.get(id(self)) or plain_json(self)
+    )
     monkeypatch.setattr(ConfigDict, "__getitem__", recorded)
     for number, config in enumerate(configs):
         run = training.prepare(config, tmp_path / str(number))
@@ -51,6 +57,21 @@ def test_config_file_says_what_it_is_and_is_valid(path, tmp_path):
         config = config_lib.load(f"{path}{preset}")
         assert set(config) == set(config_lib.default())
         training.prepare(config, tmp_path / "run")
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
+def test_experiment_file_says_what_it_is_and_is_valid(path, tmp_path):
+    text = path.read_text()
+    for word in (
+        "Paper:",
+        "Command::",
+        "Expected:",
+        f"configs/experiments/{path.name}",
+    ):
+        assert word in text, f"{path.name} lacks {word}"
+    config = config_lib.load(f"{path}:quick")
+    assert set(config) == {*config_lib.default(), "experiment"}
+    experiments.prepare(config, tmp_path / "run")
 
 
 def test_paper_setting_of_sae():

@@ -104,6 +104,19 @@ def scatter(
     return _png(figure)
 
 
+def histograms(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:
+    """Returns how the values of each group are spread, each as a share of its own."""
+    figure = _figure(3.0)
+    axes = figure.add_subplot(xlabel=x_name, ylabel="density")
+    every = np.concatenate(list(groups.values()))
+    bins = np.linspace(every.min(), every.max(), 41)
+    for name, values in groups.items():
+        if len(values):
+            axes.hist(values, bins, density=True, alpha=0.5, label=name)
+    axes.legend(fontsize=8)
+    return _png(figure)
+
+
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float | None]:
     """Returns mean and standard deviation (n − 1); None for the latter of one value."""
     values = np.asarray(values, float)

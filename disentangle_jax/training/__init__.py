@@ -21,6 +21,7 @@ from disentangle_jax.training.compilation import keep_freed_memory as keep_freed
 from disentangle_jax.training.compilation import (
     use_compilation_cache as use_compilation_cache,
 )
+from disentangle_jax.training.evaluation import encode_images as encode_images
 from disentangle_jax.training.evaluation import evaluate as evaluate
 from disentangle_jax.training.evaluation import (
     evaluated_folders as evaluated_folders,
@@ -28,13 +29,18 @@ from disentangle_jax.training.evaluation import (
 from disentangle_jax.training.export import export_lane as export_lane
 from disentangle_jax.training.generation import sample as sample
 from disentangle_jax.training.generation import training_codes as training_codes
+from disentangle_jax.training.logging import duration as duration
 from disentangle_jax.training.logging import read_metrics as read_metrics
 from disentangle_jax.training.loop import Interrupted as Interrupted
 from disentangle_jax.training.loop import NonFiniteLoss as NonFiniteLoss
 from disentangle_jax.training.loop import train as train
 from disentangle_jax.training.memory import TooLarge as TooLarge
 from disentangle_jax.training.processes import join_processes as join_processes
+from disentangle_jax.training.provenance import recipe as recipe
+from disentangle_jax.training.provenance import write_json as write_json
 from disentangle_jax.training.run import Run as Run
+from disentangle_jax.training.run import check_workdir as check_workdir
+from disentangle_jax.training.run import load_split as load_split
 from disentangle_jax.training.run import prepare as prepare
 from disentangle_jax.training.run import read_config as read_config
 from disentangle_jax.training.trained import Trained as Trained

@@ -71,8 +71,7 @@ def _evaluate(model: Trained, reference: FidReference | None) -> dict[str, Any]:
     if len(indices) < wanted:
         num_train = len(indices) * settings.num_train // wanted
     indices = indices[:wanted]
-    size = settings.batch_size
-    codes, errors = _encode(model, run.test_set, indices, size)
+    codes, errors = encode_images(model, run.test_set, indices)
     bank = training_codes(model, rng)
 
     scores = {
@@ -141,14 +140,22 @@ def _jsonable(values: Mapping[str, Any]) -> dict[str, Any]:
     return clean
 
 
-def _encode(
-    model: Trained,
-    dataset: data.Dataset,
-    indices: np.ndarray,
-    size: int,
+def encode_images(
+    model: Trained, dataset: data.Dataset, indices: np.ndarray
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Returns the codes of images, and their reconstruction errors per image."""
+    """Returns the codes ``[N, D]`` of images and their reconstruction errors ``[N]``.
+
+    Args:
+      model: the trained model.
+      dataset: where the images are.
+      indices: ``[N]``, which of them.
+
+    Returns:
+      Codes (posterior means), and errors by name: ``mse`` (mean over pixels) and,
+      for Bernoulli decoders, ``bce`` (nats, sum over pixels).
+    """
     progress = Progress("encoding", len(indices), unit="images")
+    size = model.run.config.eval.batch_size
     parts = []
     for start in range(0, len(indices), size):
         chunk = indices[start : start + size]
