@@ -33,6 +33,7 @@ def default() -> ConfigDict:
     data.num_labels = 1000  # labelled images, for methods that see labels
     data.options = ConfigDict()  # passed on to data.load
     data.drop = ConfigDict()  # not trained on: images with these values of factors
+    data.standardize = False  # per channel, by the set's published moments
     data.hold_out = ""  # .npy file of further indices that are not trained on
 
     config.model = model = ConfigDict()

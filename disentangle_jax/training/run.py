@@ -128,6 +128,8 @@ def prepare(
         factor_sizes=train_set.factor_sizes,
         **_method_options(config),
     )
+    if config.data.standardize:
+        method = methods.standardized(method, *_moments(config))
     _check_feed(config, train_set, method)
     _check_frozen(config, train_set, method)
     known = metrics.names(needs=("factors", "codes", "full grid"))
@@ -183,6 +185,18 @@ def _check_frozen(
             f"config: `optimizer.frozen` must be () for {config.model.name}: its batch "
             "norm would go on changing what a frozen part computes."
         )
+
+
+def _moments(
+    config: ml_collections.ConfigDict,
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    name = config.data.name
+    if name not in data.CHANNEL_MOMENTS:
+        raise ValueError(
+            f"config: `data.standardize` must be False for {name}, of which no moments "
+            f"are published; known are {', '.join(sorted(data.CHANNEL_MOMENTS))}."
+        )
+    return data.CHANNEL_MOMENTS[name]
 
 
 def _check_start(config: ml_collections.ConfigDict, lanes: Sequence[Lane]) -> None:
