@@ -10,10 +10,14 @@ finite for log-variances and logits far beyond what a network emits (tested at
 :math:`\pm 20` and :math:`\pm 80`), in float32.
 """
 
+import itertools
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+
+from disentangle_jax import types
 
 _LOG_2_PI = math.log(2.0 * math.pi)
 
@@ -403,3 +407,47 @@ def gaussian_mixture_sample(
     which, where = jax.random.split(key)
     component = jax.random.categorical(which, log_weights, shape=(count,))
     return gaussian_component_sample(where, component, means, covariances), component
+
+
+def correlation_matrix(
+    free: jax.Array, *, groups: Sequence[int] | None = None
+) -> jax.Array:
+    r"""A correlation matrix from free parameters, positive definite by construction.
+
+    .. math:: R = (1 - \epsilon)\, L L^\top + \epsilon I, \qquad L = \text{rows of }
+              I + \operatorname{tril}(\theta, -1) \text{ divided by their lengths}
+
+    Every correlation matrix whose eigenvalues exceed :math:`\epsilon = 10^{-3}` has
+    such parameters; zeros give the identity. With `groups` the dimensions of one group
+    are uncorrelated and those of different groups correlate freely: R is whitened
+    within each group, :math:`C_d^{-1} R_{dd'} C_{d'}^{-\top}` with
+    :math:`C_d C_d^\top = R_{dd}`, which leaves it positive definite.
+
+    Args:
+      free: ``[D, D]`` any numbers, of which those below the diagonal count.
+      groups: sizes of contiguous groups that add up to D; None lets all dimensions
+        correlate.
+
+    Returns:
+      ``[D, D]`` symmetric, ones on the diagonal, entries in (-1, 1) elsewhere.
+    """
+    if free.ndim != 2 or free.shape[0] != free.shape[1]:
+        raise ValueError(
+            f"correlation_matrix: `free` must be [D, D], got shape {free.shape}."
+        )
+    identity = jnp.eye(free.shape[0], dtype=free.dtype)
+    lower = identity + jnp.tril(free, -1)
+    lower = lower / jnp.linalg.norm(lower, axis=1, keepdims=True)
+    matrix = jnp.dot(lower, lower.T, precision=jax.lax.Precision.HIGHEST)
+    # Rounding could make a matrix of almost dependent rows indefinite.
+    matrix = (1 - 1e-3) * matrix + 1e-3 * identity
+    if groups is None:
+        return matrix
+    groups = types.check_groups("correlation_matrix", groups, free.shape[0])
+    ends = itertools.pairwise(itertools.accumulate(groups, initial=0))
+    factor = jax.scipy.linalg.block_diag(
+        *(jnp.linalg.cholesky(matrix[low:high, low:high]) for low, high in ends)
+    )
+    half = jax.scipy.linalg.solve_triangular(factor, matrix, lower=True)
+    matrix = jax.scipy.linalg.solve_triangular(factor, half.T, lower=True)
+    return (1 - 1e-3) * matrix + 1e-3 * identity

@@ -59,6 +59,7 @@ set. What is left at small batches is Jensen's: the logarithm of a noisy mean.
 """
 
 from disentangle_jax.losses._aggregate import (
+    Concrete,
     aggregate_log_densities,
     hfvae_terms,
     kl_decomposition,
@@ -104,6 +105,7 @@ from disentangle_jax.losses._objectives import (
     vlae,
     wae,
 )
+from disentangle_jax.losses._priors import correlated_log_prior, standard_log_prior
 from disentangle_jax.losses._reconstruction import (
     bernoulli_reconstruction,
     box_blur_mse,
@@ -119,6 +121,7 @@ from disentangle_jax.losses._supervision import (
 )
 
 __all__ = [
+    "Concrete",
     "abs_ae",
     "ada_gvae",
     "ada_gvae_posteriors",
@@ -133,6 +136,7 @@ __all__ = [
     "beta_vae",
     "box_blur_mse",
     "capacity_kl",
+    "correlated_log_prior",
     "density_ratio_tc",
     "dip_penalty",
     "dip_vae",
@@ -158,6 +162,7 @@ __all__ = [
     "per_pixel",
     "relation_loss",
     "sampled_gaussian_kl",
+    "standard_log_prior",
     "supervised_alignment",
     "total_correlation",
     "unnormalize_beta",

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from disentangle_jax.distributions import gaussian_log_prob
 from disentangle_jax.losses._aggregate import (
+    Concrete,
     aggregate_log_densities,
     hfvae_terms_of,
     kl_decomposition,
@@ -24,6 +24,7 @@ from disentangle_jax.losses._batch import (
 from disentangle_jax.losses._critic import density_ratio_tc
 from disentangle_jax.losses._kl import capacity_kl, gaussian_kl, sampled_gaussian_kl
 from disentangle_jax.losses._moments import dip_penalty, mmd
+from disentangle_jax.losses._priors import standard_log_prior
 from disentangle_jax.losses._reconstruction import bernoulli_reconstruction, per_pixel
 from disentangle_jax.losses._supervision import ada_gvae_posteriors
 from disentangle_jax.types import check_groups, unknown_name
@@ -581,6 +582,7 @@ def hfvae(
     dataset_size: jax.Array | None,
     alpha: jax.Array = 1.0,
     estimator: str = "stratified",
+    concrete: Sequence[Concrete] = (),
     pairwise: jax.Array | None = None,
     log_p_elements: jax.Array | None = None,
     log_p_groups: jax.Array | None = None,
@@ -598,10 +600,11 @@ def hfvae(
     its Table 1; the terms are those of :func:`hfvae_terms`. All weights at 1 give the
     ELBO with the sampled KL; one group per dimension gives :func:`beta_tc_vae`.
 
-    The prior is standard normal unless ``log_p_elements`` is given. Posteriors are
-    Gaussian unless ``pairwise`` is given, which may describe anything, e.g. a Gaussian
-    and a Concrete variable; ``z``, ``mean`` and ``log_var`` are then not used, except
-    that ``mean`` says how many rows there are.
+    The prior is standard normal, and uniform of the same temperature for Concrete
+    variables, unless ``log_p_elements`` is given. Posteriors are Gaussian, with
+    Concrete variables beside them where ``concrete`` names some, unless ``pairwise`` is
+    given, which may describe anything; ``z``, ``mean`` and ``log_var`` are then not
+    used, except that ``mean`` says how many rows there are.
 
     Couples the batch: yes.
 
@@ -617,6 +620,7 @@ def hfvae(
       dataset_size: N, number of training examples; may be traced.
       alpha: weight of the mutual information.
       estimator: of the aggregate posterior; see :func:`aggregate_log_densities`.
+      concrete: Concrete variables of the posteriors; see :func:`log_q_marginals`.
       pairwise: ``[B, B, E]`` log-densities; see :func:`pairwise_log_density`.
       log_p_elements: ``[B, E]`` log-density of each element under the prior; needed
         with ``pairwise``.
@@ -646,13 +650,20 @@ def hfvae(
     }
     if pairwise is None:
         _check_posterior(name, mean, log_var)
-        densities = log_q_marginals(z, mean, log_var, block_size=block_size, **options)
+        densities = log_q_marginals(
+            z, mean, log_var, concrete=concrete, block_size=block_size, **options
+        )
         if log_p_elements is None:
-            log_p_elements = gaussian_log_prob(z, jnp.zeros_like(z), jnp.zeros_like(z))
+            log_p_elements = standard_log_prior(z, concrete)
     elif block_size is not None:
         raise ValueError(
             f"{name}: `block_size` must be None where `pairwise` is given, got "
             f"{block_size}: the pairs are all there already."
+        )
+    elif concrete:
+        raise ValueError(
+            f"{name}: `concrete` must be empty where `pairwise` is given, which holds "
+            f"all elements, got {len(concrete)} variables."
         )
     else:
         densities = aggregate_log_densities(pairwise, **options)

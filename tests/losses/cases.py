@@ -101,6 +101,17 @@ def batch_terms(batch, other, factors, axis_name=None):
         z, mean, log_var, estimator="stratified", groups=groups, **common
     )
     terms["log_q_marginals"] = sum(average(jnp.sin(v)) for v in densities.values())
+    draws = losses.Concrete(jax.nn.log_softmax(2 * other), mean + log_var, 0.5)
+    densities = losses.log_q_marginals(
+        z,
+        mean,
+        log_var,
+        estimator="stratified",
+        groups=(1, z.shape[1]),
+        concrete=[draws],
+        **common,
+    )
+    terms["concrete"] = sum(average(jnp.sin(v)) for v in densities.values())
     densities = losses.aggregate_log_densities(
         pairwise, estimator="mss", groups=groups, **common
     )
