@@ -25,16 +25,19 @@ from disentangle_jax.data._samplers import (
     with_noisy_copies,
 )
 from disentangle_jax.data._splits import split_indices
+from disentangle_jax.data._text import Corpus, count_words
 
 __all__ = [
     "CATALOGUE",
     "CHANNEL_MOMENTS",
+    "Corpus",
     "Dataset",
     "Pairs",
     "Sample",
     "bernoulli_noise",
     "channel_moments",
     "class_balanced",
+    "count_words",
     "device_bytes",
     "device_sampler",
     "gaussian_noise",

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import pickle
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse
@@ -25,6 +26,10 @@ class Corpus(Dataset):
       classes: names of the classes.
       topics: ``[K, V]`` distributions of words that made the corpus, if known.
       proportions: ``[N, K]`` share of each topic in each document, if known.
+
+    Attributes:
+      counts: as given.
+      lengths: ``[N]`` number of words of each document.
     """
 
     def __init__(
@@ -39,6 +44,19 @@ class Corpus(Dataset):
         proportions: np.ndarray | None = None,
     ):
         self.vocabulary = list(vocabulary)
+        if counts.shape[1] != len(self.vocabulary):
+            raise ValueError(
+                "Corpus: `vocabulary` must have a word for each of the "
+                f"{counts.shape[1]} columns of `counts`, got {len(self.vocabulary)}."
+            )
+        largest = np.iinfo(np.uint16).max
+        if counts.nnz and not 0 <= counts.min() <= counts.max() <= largest:
+            raise ValueError(
+                f"Corpus: `counts` must lie in [0, {largest}], got {counts.min()} to "
+                f"{counts.max()}."
+            )
+        self.counts = counts
+        self.lengths = np.asarray(counts.sum(axis=1, dtype=np.int64)).ravel()
         self.classes = classes
         self.topics = topics
         self.proportions = proportions
@@ -52,6 +70,63 @@ class Corpus(Dataset):
             factor_table=labels[:, None] if labelled else None,
             length=counts.shape[0],
         )
+
+    def without_empty(self) -> "Corpus":
+        """Returns the corpus drawing only from documents that have a word at all."""
+        return self.narrow(self.indices[self.lengths[self.indices] > 0])
+
+
+def count_words(
+    documents: Sequence[Sequence[str]],
+    vocabulary: Sequence[str],
+    *,
+    unknown: str = "error",
+) -> scipy.sparse.csr_array:
+    """Returns documents as counts of words, ``[N, V]``.
+
+    With them ``Corpus(name, counts, vocabulary)`` is a set that can be trained on, and
+    ``counts.toarray().astype("uint16")`` what a trained model encodes.
+
+    Args:
+      documents: the words of each document, e.g. ``text.lower().split()``.
+      vocabulary: the V words, in the order of the columns.
+      unknown: ``"error"`` refuses words that are not in the vocabulary, ``"drop"``
+        leaves them out.
+
+    Raises:
+      ValueError: a word is not in the vocabulary, or a document has no word of it: no
+        topic can be told of it.
+    """
+    if unknown not in ("error", "drop"):
+        raise unknown_name("count_words", "unknown", unknown, ("error", "drop"))
+    column = {word: place for place, word in enumerate(vocabulary)}
+    if len(column) != len(vocabulary):
+        raise ValueError("count_words: `vocabulary` must not name a word twice.")
+    words, ends = [], [0]
+    for number, document in enumerate(documents):
+        if isinstance(document, str):
+            raise TypeError(
+                "count_words: `documents` must be lists of words, got a text; split "
+                "it, as in text.lower().split()."
+            )
+        known = [column[word] for word in document if word in column]
+        if unknown == "error" and len(known) < len(document):
+            foreign = next(word for word in document if word not in column)
+            raise ValueError(
+                f"count_words: `documents` must have words of the vocabulary, got "
+                f"{foreign!r} in document {number}; unknown='drop' leaves such out."
+            )
+        if not known:
+            raise ValueError(
+                f"count_words: `documents` must not be empty, and document {number} "
+                "has no word of the vocabulary; remove it."
+            )
+        words += known
+        ends.append(len(words))
+    shape = len(documents), len(vocabulary)
+    counts = scipy.sparse.csr_array((np.ones(len(words), np.int64), words, ends), shape)
+    counts.sum_duplicates()
+    return counts
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -103,7 +178,8 @@ def newsgroups(
     The vocabulary follows the topic-model papers (NVDM, ProdLDA): words of letters
     only, in lower case, without English stop words and without words in more than
     ``max_document_share`` of the posts; of those the ``vocabulary_size`` in most
-    training posts. Factor: newsgroup 20.
+    training posts. Posts without any of these words are not drawn (``indices`` leaves
+    them out; ProdLDA's code drops them too). Factor: newsgroup 20.
 
     Files in the layout of the Embedded Topic Model's scripts (``bow_tr_tokens.mat`` …,
     ``vocab.pkl``) are read as they are, with their own vocabulary and parts and without
@@ -160,7 +236,7 @@ def newsgroups(
         labels=np.concatenate(labels[keep]),
         classes=list(train.target_names),
     )
-    return corpus.split_train(split)
+    return corpus.split_train(split).without_empty()
 
 
 def synthetic_topics(

@@ -23,4 +23,5 @@ from disentangle_jax.methods._registry import create as create
 from disentangle_jax.methods._registry import hyperparameters as hyperparameters
 from disentangle_jax.methods._registry import names as names
 from disentangle_jax.methods._registry import options as options
+from disentangle_jax.methods._topics import TopicModel as TopicModel
 from disentangle_jax.methods._standardized import standardized as standardized

@@ -38,7 +38,8 @@ class Method:
         end of a code; the last of `latent_groups`.
       feed: what a batch holds. ``"images"``: ``image [B, H, W, C]``; ``"pairs"``:
         ``image`` and ``image2``, which share some factors; ``"labels"``: ``image``,
-        and ``labelled_image`` with their ``labels [B, K]``.
+        and ``labelled_image`` with their ``labels [B, K]``; ``"documents"``: counts of
+        words as ``image [B, V]``, which are x and the logits too.
     """
 
     init: Callable[[jax.Array, Batch], State]
@@ -55,10 +56,12 @@ def as_unit_interval(image: jax.Array) -> jax.Array:
     """Returns uint8 images as float32 in [0, 1]; float images pass unchanged.
 
     Images travel to the device as bytes, a quarter of the traffic, and become floats
-    inside the compiled step.
+    inside the compiled step. Counts of words, uint16, become float32 as they are.
     """
     if image.dtype == jnp.uint8:
         return image.astype(jnp.float32) / 255.0
+    if image.dtype == jnp.uint16:
+        return image.astype(jnp.float32)
     return image
 
 

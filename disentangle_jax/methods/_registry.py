@@ -15,6 +15,7 @@ from disentangle_jax.methods._hfvae import hfvae
 from disentangle_jax.methods._method import Hyper, Method
 from disentangle_jax.methods._one_objective import one_objective
 from disentangle_jax.methods._pairs import adaptive_pairs
+from disentangle_jax.methods._topics import topic_model
 from disentangle_jax.types import unknown_name
 
 _REQUIRED = None
@@ -26,6 +27,7 @@ _RECONSTRUCTIONS = {
     "mse": (losses.mse, lambda logits: logits),
     "l1": (losses.l1_reconstruction, lambda logits: logits),
     "box_blur_mse": (losses.box_blur_mse, lambda logits: logits),
+    "multinomial": (losses.multinomial_reconstruction, jax.nn.softmax),
 }
 
 
@@ -131,6 +133,20 @@ def _procedure(
     return _Spec(hyper, options, build)
 
 
+def _topic_model(concentration: float | None) -> _Spec:
+    return _procedure(
+        topic_model,
+        hyper={"alpha": 1.0, "beta": 1.0, "gamma": 1.0},
+        options={
+            "estimator": "stratified",
+            "groups": None,
+            "concentration": concentration,
+            "reconstruction": "multinomial",
+        },
+        needs=("dataset_size",),
+    )
+
+
 _METHODS: dict[str, _Spec] = {
     "ae": _objective(losses.ae),
     "vae": _objective(losses.vae, options={"kl": "analytic"}),
@@ -198,6 +214,8 @@ _METHODS: dict[str, _Spec] = {
         options={"estimator": "stratified", "groups": None},
         needs=("dataset_size",),
     ),
+    "prodlda": _topic_model(concentration=1.0),
+    "nvdm": _topic_model(concentration=None),
 }
 
 

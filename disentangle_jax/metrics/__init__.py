@@ -14,7 +14,9 @@ floats whose first key is the headline. All can be called alike: a score without
 part, or without randomness, takes ``codes_test`` and ``seed`` and has no use for them.
 Defaults are those of the large study of Locatello et al. (2019).
 
-`fid`, `kid` and `precision_recall` compare two sets of images instead.
+`fid`, `kid` and `precision_recall` compare two sets of images instead. Topic models
+have `top_words`, `npmi`, `perplexity`, `latent_information`, `group_correlation` and
+`planted_correlation`, which are no `Score` of codes and factors.
 
 Degenerate input: NaN and infinite values are refused; a constant factor is left out
 (the settings say which); a dead latent is kept and has the answer that each score's
@@ -54,6 +56,14 @@ from disentangle_jax.metrics._registry import Entry, info, names
 from disentangle_jax.metrics._relations import cluster_accuracy, relation_accuracy
 from disentangle_jax.metrics._rmig import rmig
 from disentangle_jax.metrics._sap import sap
+from disentangle_jax.metrics._topics import (
+    group_correlation,
+    latent_information,
+    npmi,
+    perplexity,
+    planted_correlation,
+    top_words,
+)
 from disentangle_jax.metrics._udr import udr
 from disentangle_jax.metrics._unsupervised import unsupervised
 
@@ -77,24 +87,30 @@ __all__ = [
     "feature_statistics",
     "fid",
     "flatness",
+    "group_correlation",
     "inception_features",
     "info",
     "info_mec",
     "irs",
     "jemmig",
     "kid",
+    "latent_information",
     "mcc",
     "med",
     "mig",
     "mig_sup",
     "modularity",
     "names",
+    "npmi",
+    "perplexity",
+    "planted_correlation",
     "precision_recall",
     "reconstruction",
     "relation_accuracy",
     "rmig",
     "sap",
     "table",
+    "top_words",
     "udr",
     "unsupervised",
     "z_max_var",
