@@ -29,8 +29,10 @@ def test_loss_code_and_output_are_those_of_standardised_images(getkey, rng):
     new, terms = jax.jit(method.step)(key, state, {"image": image}, hyper)
     want, want_terms = jax.jit(plain.step)(key, state, {"image": scaled}, hyper)
     assert terms["loss"] == pytest.approx(float(want_terms["loss"]), rel=1e-6)
-    for got, expected in zip(jax.tree.leaves(new.params), jax.tree.leaves(want.params)):
-        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+    # Adam's first moments are the gradients, up to a factor.
+    pairs = zip(jax.tree.leaves(new.opt_state.mu), jax.tree.leaves(want.opt_state.mu))
+    for got, expected in pairs:
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(
         method.encode(state, (image / 255.0).astype(np.float32)).mean,
         plain.encode(state, scaled).mean,
