@@ -1,0 +1,181 @@
+"""Plots of a study: signed matrices, distributions, curves and clouds of models."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from disentangle_jax.reports._plots import _figure, _png
+
+
+def matrices(
+    panels: Mapping[str, np.ndarray],
+    row_names: Sequence[str],
+    column_names: Sequence[str],
+    *,
+    signed: bool = True,
+) -> bytes:
+    """Returns matrices ``[rows, columns]`` below each other, in hundredths.
+
+    Args:
+      panels: by title. NaN is left blank.
+      row_names: of all of them.
+      column_names: of all of them.
+      signed: values lie in [−1, 1], white at 0; else in [0, 1], white at one half.
+    """
+    low, high = (-1.0, 1.0) if signed else (0.0, 1.0)
+    rows, columns = len(row_names), len(column_names)
+    height = 0.34 * rows + 0.35
+    figure = _figure(height * len(panels) + 0.9)
+    grid = figure.subplots(len(panels), squeeze=False, sharex=True)[:, 0]
+    for axes, (title, values) in zip(grid, panels.items()):
+        axes.imshow(values, cmap="RdBu", vmin=low, vmax=high, aspect="auto")
+        axes.set_title(title, loc="left", fontsize=9)
+        axes.set_yticks(range(rows), row_names, fontsize=8)
+        for r in range(rows):
+            for c in range(columns):
+                if not np.isfinite(values[r, c]):
+                    continue
+                strong = abs(values[r, c] - (low + high) / 2) > 0.35 * (high - low)
+                axes.text(
+                    c, r, f"{100 * values[r, c]:.0f}", ha="center", va="center",
+                    fontsize=7, color="white" if strong else "black",
+                )  # fmt: skip
+    grid[-1].set_xticks(
+        range(columns), column_names, rotation=40, ha="right", fontsize=8
+    )
+    return _png(figure)
+
+
+def distributions(
+    panels: Mapping[str, Mapping[str, np.ndarray]], *, label: str = ""
+) -> bytes:
+    """Returns a column of points and a box per group, panels below each other.
+
+    Args:
+      panels: ``{title: {group: values}}``; NaN are left out. The box spans the middle
+        half of the values, its line is the median.
+      label: of the horizontal axis.
+    """
+    figure = _figure(1.75 * len(panels) + 0.8)
+    grid = figure.subplots(len(panels), squeeze=False, sharex=True)[:, 0]
+    names = list(dict.fromkeys(name for groups in panels.values() for name in groups))
+    rng = np.random.default_rng(0)
+    for axes, (title, groups) in zip(grid, panels.items()):
+        for place, name in enumerate(names):
+            values = np.ravel(groups.get(name, ()))
+            values = values[np.isfinite(values)]
+            if not len(values):
+                continue
+            colour = f"C{place % 10}"
+            spread = 0.22 * (rng.random(len(values)) - 0.5)
+            axes.plot(place + spread, values, ".", color=colour, ms=4, alpha=0.6, mew=0)
+            axes.boxplot(
+                [values], positions=[place], widths=0.55, showfliers=False,
+                medianprops={"color": colour, "linewidth": 2},
+                boxprops={"color": colour}, whiskerprops={"color": colour},
+                capprops={"color": colour}, manage_ticks=False,
+            )  # fmt: skip
+        axes.set_title(title, loc="left", fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.grid(axis="y", alpha=0.3)
+    grid[-1].set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
+    grid[-1].set_xlabel(label)
+    return _png(figure)
+
+
+def strength_curves(
+    panels: Mapping[str, Mapping[str, Sequence[np.ndarray]]], y_name: str
+) -> bytes:
+    """Returns curves over the strengths of methods, from weakest to strongest.
+
+    Args:
+      panels: ``{title: {method: (value, low, high)}}``, each ``[strengths]``; the band
+        spans low to high.
+      y_name: of the vertical axis, which panels share.
+    """
+    figure = _figure(2.1 * len(panels) + 0.7)
+    grid = figure.subplots(len(panels), squeeze=False, sharex=True, sharey=True)[:, 0]
+    for axes, (title, methods) in zip(grid, panels.items()):
+        for number, (method, (value, low, high)) in enumerate(methods.items()):
+            places = np.arange(1, len(value) + 1)
+            colour = f"C{number % 10}"
+            axes.plot(places, value, "o-", color=colour, label=method, ms=4)
+            axes.fill_between(places, low, high, color=colour, alpha=0.15, lw=0)
+        axes.set_title(title, loc="left", fontsize=9)
+        axes.set_ylabel(y_name, fontsize=8)
+        axes.tick_params(labelsize=8)
+        axes.grid(alpha=0.3)
+    grid[-1].set_xlabel("strength of the method, from its smallest to its largest")
+    longest = max(len(v[0]) for methods in panels.values() for v in methods.values())
+    grid[-1].set_xticks(range(1, longest + 1))
+    grid[0].legend(fontsize=7, ncols=2)
+    return _png(figure)
+
+
+def clouds(
+    panels: Mapping[str, Mapping[str, tuple[np.ndarray, np.ndarray]]],
+    x_name: str,
+    y_name: str,
+) -> bytes:
+    """Returns points of models by method, panels below each other.
+
+    Args:
+      panels: ``{title: {method: (x, y)}}``.
+      x_name: of the horizontal axis.
+      y_name: of the vertical axis.
+    """
+    figure = _figure(2.4 * len(panels) + 0.6)
+    grid = figure.subplots(len(panels), squeeze=False, sharex=True)[:, 0]
+    for axes, (title, methods) in zip(grid, panels.items()):
+        for number, (method, (x, y)) in enumerate(methods.items()):
+            axes.plot(
+                np.ravel(x), np.ravel(y), ".", color=f"C{number % 10}", label=method,
+                ms=6, alpha=0.7,
+            )  # fmt: skip
+        axes.set_title(title, loc="left", fontsize=9)
+        axes.set_ylabel(y_name, fontsize=8)
+        axes.tick_params(labelsize=8)
+        axes.grid(alpha=0.3)
+    grid[-1].set_xlabel(x_name)
+    grid[0].legend(fontsize=7, ncols=2)
+    return _png(figure)
+
+
+def interval_bars(
+    bars: Mapping[str, tuple[float, float, float]],
+    marks: Mapping[str, float],
+    *,
+    mark_name: str,
+    line: float,
+    x_name: str,
+) -> bytes:
+    """Returns a bar with its interval per name, and a mark to compare it with.
+
+    Args:
+      bars: ``{name: (value, low, high)}``; NaN draws nothing.
+      marks: numbers of others, by name.
+      mark_name: what the marks are.
+      line: drawn through all bars.
+      x_name: of the horizontal axis.
+    """
+    figure = _figure(0.42 * len(bars) + 1.2)
+    axes = figure.add_subplot(xlabel=x_name)
+    shown = False
+    for place, (name, (value, low, high)) in enumerate(bars.items()):
+        axes.barh(place, value, color="#1f5fa8", alpha=0.5, height=0.6)
+        if np.isfinite([low, high]).all():
+            axes.plot([low, high], [place, place], color="black")
+        if name in marks:
+            axes.plot(
+                marks[name], place, "D", color="#c43b2b", ms=6,
+                label=None if shown else mark_name,
+            )  # fmt: skip
+            shown = True
+    axes.axvline(line, color="black", lw=1, ls=":")
+    axes.set_yticks(range(len(bars)), list(bars), fontsize=8)
+    axes.set_ylim(len(bars) - 0.5, -0.5)
+    axes.set_xlim(0, 1)
+    if shown:
+        axes.legend(fontsize=8, loc="lower right")
+    axes.grid(axis="x", alpha=0.3)
+    return _png(figure)
