@@ -1,0 +1,332 @@
+"""Running the packs of a sweep, and telling how far it is."""
+
+import contextlib
+import errno
+import json
+import math
+import pathlib
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from absl import logging
+
+from disentangle_jax import losses, methods, metrics, reports, training
+from disentangle_jax import sweep as sweep_lib
+from disentangle_jax.types import Posterior, State
+from launch import claims
+
+# Images whose codes are kept of each model, for scores that compare models.
+_KEPT_CODES = 1000
+
+
+def set_up_process() -> None:
+    """Sets what a process that trains sets once."""
+    logging.set_verbosity(logging.ERROR)
+    warnings.showwarning = lambda message, *_: print(f"warning: {message}")
+    training.use_compilation_cache()
+    training.keep_freed_memory()
+
+
+class Failed(Exception):
+    """Some packs of a sweep could not be run; the message says why."""
+
+
+def work(
+    sweep: sweep_lib.Sweep,
+    *,
+    packs: Iterable[int] | None = None,
+    tell: Callable[[str], None] = print,
+) -> None:
+    """Runs packs whose rows are missing, until all rows are there.
+
+    Packs that others run are left to them; at the end this waits for them, and takes
+    over those whose process has died.
+
+    Args:
+      sweep: the sweep.
+      packs: numbers of the packs to run; None for all.
+      tell: takes messages.
+
+    Raises:
+      Failed: some packs failed; each has told why. The others were run.
+      training.Interrupted: a signal stopped it, with the state saved.
+    """
+    wanted = sweep.packs if packs is None else [sweep.packs[n] for n in packs]
+    watched: dict[pathlib.Path, tuple[float, float]] = {}
+    failures: dict[int, str] = {}
+    waiting = list(wanted)
+    first = True
+    while waiting:
+        held = []
+        for pack in waiting:
+            if not missing(sweep, pack):
+                continue
+            try:
+                with claims.Claim(sweep.folder(pack), watched):
+                    run_pack(sweep, pack)
+            except claims.Held as holder:
+                held.append(pack)
+                if first:
+                    tell(f"pack {pack.number}: run by {holder}")
+            except training.Interrupted:
+                raise
+            except Exception as error:
+                failures[pack.number] = _record_failure(sweep, pack, error)
+                tell(f"pack {pack.number} failed: {failures[pack.number]}")
+        waiting = held
+        first = False
+        if waiting:
+            time.sleep(min(2.0, claims.HEARTBEAT))
+    if failures:
+        numbers = ", ".join(map(str, sorted(failures)))
+        raise Failed(
+            f"{len(failures)} of {len(wanted)} packs failed ({numbers}); the others "
+            "are done. When the cause is removed, `resume` runs what is missing."
+        )
+
+
+def missing(sweep: sweep_lib.Sweep, pack: sweep_lib.Pack) -> list[sweep_lib.Model]:
+    """Returns the models of a pack that have no row."""
+    return [model for model in pack.models if not sweep.row_path(model).exists()]
+
+
+def run_pack(sweep: sweep_lib.Sweep, pack: sweep_lib.Pack) -> None:
+    """Trains and scores a pack, from where it was, and writes its missing rows.
+
+    To be called by who holds its claim.
+    """
+    folder = sweep.folder(pack)
+    wanted = {model.id for model in missing(sweep, pack)}
+    if not wanted:
+        return
+    (folder / "failed.json").unlink(missing_ok=True)
+    began = time.monotonic()
+    run = training.prepare(pack.config, folder)
+    training.train(run)
+    trained_in = time.monotonic() - began
+
+    @jax.jit
+    def encode(state: State, images: jax.Array) -> Posterior:
+        return run.method.encode(state, methods.as_unit_interval(images))
+
+    began = time.monotonic()
+    scored = _scores(run)
+    together = trained_in + time.monotonic() - began
+    trained_models = training.load_trained(run)
+    for model, scores, trained in zip(pack.models, scored, trained_models, strict=True):
+        if model.id not in wanted:
+            continue
+        began = time.monotonic()
+        more, kept = posterior_scores(trained, encode)
+        row = {
+            "id": model.id,
+            **model.labels,
+            "pack": pack.number,
+            # A lane whose loss became non-finite keeps the step of its last good state.
+            "finite": int(trained.state.step) == run.config.train.num_steps,
+            "scores": {
+                **{row.name: row.value for row in reports.score_rows(scores)},
+                **{name: _finite(value) for name, value in more.items()},
+            },
+            "errors": scores["errors"],
+            "fields": model.fields,
+            "seconds": round(together / len(pack.models) + time.monotonic() - began, 3),
+            **{k: scores[k] for k in ("versions", "device", "commit", "time")},
+        }
+        sweep_lib.write_arrays(sweep.codes_path(model), kept)
+        sweep_lib.write_row(sweep.row_path(model), row)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _scores(run: training.Run) -> list[dict[str, Any]]:
+    """Returns the scores of a run's lanes; computed unless their folders hold them."""
+    paths = [folder / "scores.json" for folder in training.evaluated_folders(run)]
+    with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
+        stored = [json.loads(path.read_text()) for path in paths]
+        configs = [json.loads(run.lane_run(n).config.to_json()) for n in run.lanes]
+        if [scores["config"] for scores in stored] == configs:
+            return stored
+    return list(training.evaluate(run).values())
+
+
+def posterior_scores(
+    trained: training.Trained, encode: Callable
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Returns what the study needs of a model's posterior, beside its scores.
+
+    On the test images that the scores were fitted on:
+
+    * ``kl``: mean KL of the posterior to the prior, nats; ``kl_active``: number of
+      latents with more than 0.01 nats (stochastic encoders).
+    * ``tc_mean`` and ``tc_sampled``: total correlation of a Gaussian fitted to mean and
+      to sampled codes, nats (the study, Fig. 1).
+    * ``downstream_logistic.…``: accuracies of a logistic regression at the numbers of
+      labels that the config's section ``study`` lists, beside the boosted trees of
+      ``downstream``.
+
+    Args:
+      trained: the model.
+      encode: ``(state, images) -> Posterior``, compiled.
+
+    Returns:
+      The numbers by name; and arrays to keep: ``codes [n, D]`` (mean codes, float16) of
+      at most 1,000 images, the same for all models of a dataset, and ``kl [D]``.
+    """
+    run, settings = trained.run, trained.run.config.eval
+    rng = np.random.default_rng(settings.seed)
+    wanted = settings.num_train + settings.num_test
+    indices = rng.permutation(run.test_set.indices)[:wanted]
+    num_train = settings.num_train
+    if len(indices) < wanted:
+        num_train = len(indices) * settings.num_train // wanted
+    size = settings.batch_size
+    parts = []
+    for start in range(0, len(indices), size):
+        chunk = indices[start : start + size]
+        images = run.test_set.images(np.resize(chunk, size))
+        posterior = encode(trained.state, images)
+        parts.append(
+            [
+                None if array is None else np.asarray(array)[: len(chunk)]
+                for array in (posterior.mean, posterior.log_var)
+            ]
+        )
+    mean = np.concatenate([part[0] for part in parts])
+    kept = {"codes": mean[: min(_KEPT_CODES, num_train)].astype(np.float16)}
+    values, log_var = {}, None
+    if parts[0][1] is not None:
+        log_var = np.concatenate([part[1] for part in parts])
+        per_latent = np.asarray(losses.gaussian_kl_per_dim(mean, log_var)).mean(axis=0)
+        values["kl"] = float(per_latent.sum())
+        values["kl_active"] = float((per_latent > 0.01).sum())
+        kept["kl"] = per_latent.astype(np.float32)
+        log_var = log_var[:num_train]
+    dependence = metrics.unsupervised(
+        mean[:num_train], log_var=log_var, seed=settings.seed
+    )
+    values["tc_mean"] = dependence["gaussian_total_correlation"]
+    if log_var is not None:
+        values["tc_sampled"] = dependence["sampled_gaussian_total_correlation"]
+    labels = run.config.study.logistic_labels if "study" in run.config else ()
+    if labels and run.test_set.factor_sizes:
+        factors = run.test_set.factors(indices)
+        accuracies = metrics.downstream(
+            mean[:num_train],
+            factors[:num_train],
+            codes_test=mean[num_train:],
+            factors_test=factors[num_train:],
+            model="logistic",
+            train_sizes=labels,
+            seed=settings.seed,
+        )
+        values |= {
+            f"downstream_logistic.{name}": value for name, value in accuracies.items()
+        }
+    return values, kept
+
+
+def _record_failure(
+    sweep: sweep_lib.Sweep, pack: sweep_lib.Pack, error: Exception
+) -> str:
+    """Notes why a pack failed, beside it, and returns it in one line."""
+    why = f"{type(error).__name__}: {error}".splitlines()[0]
+    if _out_of_space(error):
+        why = f"the disk of {sweep.workdir} is full; free some space ({why})"
+    note = {
+        "why": why,
+        "by": claims.me(),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "traceback": "".join(traceback.format_exception(error)),
+    }
+    with contextlib.suppress(OSError):
+        training.write_json(sweep.folder(pack) / "failed.json", note)
+    return why
+
+
+def _out_of_space(error: BaseException | None) -> bool:
+    """Whether an error, or one that caused it, is of a full disk."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if "No space left on device" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+class Status(NamedTuple):
+    """How far a sweep is.
+
+    Attributes:
+      models: of the sweep.
+      done: rows that are there.
+      running: models of packs that a living process runs, and that have no row.
+      failed: models of packs that failed, and that nobody runs.
+      corrupt: rows that are there and damaged.
+      seconds_left: until all but the failed are there, at the speed so far; None where
+        nothing is done or nobody works.
+      failures: why, by number of the pack.
+    """
+
+    models: int
+    done: int
+    running: int
+    failed: int
+    corrupt: int
+    seconds_left: float | None
+    failures: dict[int, str]
+
+    @property
+    def missing(self) -> int:
+        """Models that nobody has begun, or whose process died."""
+        return self.models - self.done - self.running - self.failed
+
+
+def status(sweep: sweep_lib.Sweep) -> Status:
+    """Returns how far a sweep is, from its files alone."""
+    rows = sweep_lib.read_rows(sweep)
+    running = failed = workers = 0
+    part = 0.0
+    failures = {}
+    for pack in sweep.packs:
+        open_models = [m for m in pack.models if m.id not in rows.found]
+        if not open_models:
+            continue
+        folder = sweep.folder(pack)
+        claim = claims.newest_claim(folder)
+        if claim is not None and claims.looks_alive(claim):
+            running += len(open_models)
+            workers += 1
+            part += len(open_models) * _progress(folder, pack)
+        elif (folder / "failed.json").exists():
+            failed += len(open_models)
+            with contextlib.suppress(OSError, json.JSONDecodeError):
+                note = json.loads((folder / "failed.json").read_text())
+                failures[pack.number] = note["why"]
+    left = None
+    if rows.found and workers:
+        seconds = np.mean([row["seconds"] for row in rows.found.values()])
+        models = len(sweep.models) - len(rows.found) - failed - part
+        left = float(max(0.0, models) * seconds / workers)
+    return Status(
+        len(sweep.models), len(rows.found), running, failed, len(rows.corrupt), left,
+        failures,
+    )  # fmt: skip
+
+
+def _progress(folder: pathlib.Path, pack: sweep_lib.Pack) -> float:
+    """Returns which part of its steps a running pack has done."""
+    paths = sorted((folder / "lanes").glob("*/metrics.jsonl"))[:1]
+    for path in paths:
+        rows = training.read_metrics(path.parent)
+        if rows:
+            return rows[-1]["step"] / pack.config.train.num_steps
+    return 0.0
