@@ -256,24 +256,48 @@ def traverse(
     return traverse_values(code, jnp.linspace(low, high, steps, axis=1))
 
 
-def traverse_values(code: jax.Array, values: jax.Array) -> jax.Array:
+def traverse_values(
+    code: jax.Array, values: jax.Array, *, discrete: Sequence[int] = ()
+) -> jax.Array:
     """Varies one dimension of a code at a time, over given values.
+
+    Numbers of discrete variables only make sense as one-hot vectors: such a row begins
+    with the code's own class, and has that of its number from the middle on.
 
     Args:
       code: ``[D]`` the code to start from.
       values: ``[D, steps]`` the values that each dimension takes, e.g. of
         :func:`min_max_values`.
+      discrete: numbers of categories of the discrete variables, one-hot vectors at the
+        end of the code.
 
     Returns:
-      ``[D, steps, D]`` codes: row ``d`` differs from ``code`` in dimension ``d`` only.
+      ``[D, steps, D]`` codes: row ``d`` differs from ``code`` in dimension ``d`` only,
+      or in the discrete variable that ``d`` is a number of.
     """
     if code.ndim != 1 or values.ndim != 2 or values.shape[0] != code.shape[0]:
         raise ValueError(
             "traverse_values: `code` must be [D] and `values` [D, steps], got shapes "
             f"{code.shape} and {values.shape}."
         )
-    chosen = jnp.eye(code.shape[0], dtype=bool)[:, None, :]
-    return jnp.where(chosen, values[:, :, None], code[None, None, :])
+    dims, steps = values.shape
+    chosen = jnp.eye(dims, dtype=bool)[:, None, :]
+    walks = jnp.where(chosen, values[:, :, None], code[None, None, :])
+    start = dims - sum(discrete)
+    if start < 0:
+        raise ValueError(
+            f"traverse_values: `discrete` must add up to at most D = {dims}, got "
+            f"{tuple(discrete)}."
+        )
+    late = (jnp.arange(steps) >= steps // 2)[None, :, None]
+    for size in discrete:
+        part = slice(start, start + size)
+        theirs = jnp.eye(size, dtype=code.dtype)[:, None, :]
+        vectors = jnp.where(late, theirs, code[None, None, part])
+        walks = walks.at[part].set(code[None, None, :])
+        walks = walks.at[part, :, part].set(vectors)
+        start += size
+    return walks
 
 
 def min_max_values(codes: jax.Array, *, steps: int) -> jax.Array:

@@ -173,6 +173,26 @@ def test_traverse_changes_one_dimension_from_low_to_high():
         sampling.traverse(code, jnp.zeros(3), jnp.ones(2), steps=3)
 
 
+def test_traversals_set_one_class_at_a_time():
+    code = jnp.array([0.5, 1.0, 0.0, 0.0, 0.0, 1.0])  # One number, classes of 3 and 2.
+    values = jnp.linspace(-1.0, 1.0, 4)[None, :] * jnp.ones((6, 1))
+    walks = sampling.traverse_values(code, values, discrete=(3, 2))
+    np.testing.assert_array_equal(walks[0, :, 0], values[0])
+    np.testing.assert_array_equal(walks[0, :, 1:], jnp.tile(code[1:], (4, 1)))
+    for row in range(1, 6):
+        own, other = (
+            (slice(1, 4), slice(4, 6)) if row < 4 else (slice(4, 6), slice(1, 4))
+        )
+        vector = np.eye(own.stop - own.start)[row - own.start]
+        for step in range(4):
+            want = vector if step >= 2 else code[own]
+            np.testing.assert_array_equal(walks[row, step, own], want)
+            np.testing.assert_array_equal(walks[row, step, other], code[other])
+            assert walks[row, step, 0] == 0.5
+    with pytest.raises(ValueError, match="`discrete` must add up to at most D = 6"):
+        sampling.traverse_values(code, values, discrete=(7,))
+
+
 def test_hybrid_is_a_program_of_its_key(getkey):
     bank = jax.random.normal(getkey(), (8, 4))
     keys = jax.random.split(getkey(), 2)

@@ -13,12 +13,13 @@ import pathlib
 
 import ml_collections
 
-from disentangle_jax.experiments import _zero_shot
+from disentangle_jax.experiments import _structured, _zero_shot
 from disentangle_jax.experiments._protocol import Experiment as Experiment
 from disentangle_jax.experiments._protocol import Protocol, check_experiment
 from disentangle_jax.experiments._protocol import run_experiment as run
 
 _PROTOCOLS: dict[str, Protocol] = {
+    "structured": _structured.PROTOCOL,
     "zero_shot": _zero_shot.PROTOCOL,
 }
 

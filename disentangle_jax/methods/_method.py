@@ -36,6 +36,8 @@ class Method:
       latent_groups: sizes of the contiguous latent variables.
       discrete: numbers of categories of the discrete variables, one-hot vectors at the
         end of a code; the last of `latent_groups`.
+      prior: ``(key, state, n) -> [n, D]`` codes from the prior, where that is not
+        standard normal, and uniform for discrete variables; else None.
       feed: what a batch holds. ``"images"``: ``image [B, H, W, C]``; ``"pairs"``:
         ``image`` and ``image2``, which share some factors; ``"labels"``: ``image``,
         and ``labelled_image`` with their ``labels [B, K]``; ``"documents"``: counts of
@@ -49,6 +51,7 @@ class Method:
     output: Callable[[jax.Array], jax.Array]
     latent_groups: tuple[int, ...]
     discrete: tuple[int, ...] = ()
+    prior: Callable[[jax.Array, State, int], jax.Array] | None = None
     feed: str = "images"
 
 
@@ -123,10 +126,12 @@ class Networks(NamedTuple):
       encode: ``x [B, H, W, C] -> Posterior``; what else the model's ``encode`` takes
         is passed on by name.
       decode: ``z [B, D] -> logits``.
+      params: all parameters of the method, for losses that have some of their own.
     """
 
     encode: Callable[..., Posterior]
     decode: Callable[[jax.Array], jax.Array]
+    params: Any
 
 
 def networks(model: nn.Module, params: Any, model_state: dict) -> Networks:
@@ -137,6 +142,7 @@ def networks(model: nn.Module, params: Any, model_state: dict) -> Networks:
             variables, x, method="encode", train=False, **given
         ),
         lambda z: model.apply(variables, z, method="decode", train=False),
+        params,
     )
 
 
@@ -176,7 +182,9 @@ def training_networks(
         return out
 
     nets = Networks(
-        lambda x, **given: call(x, "encode", **given), lambda z: call(z, "decode")
+        lambda x, **given: call(x, "encode", **given),
+        lambda z: call(z, "decode"),
+        params,
     )
     return nets, state
 

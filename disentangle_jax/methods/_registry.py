@@ -211,7 +211,7 @@ _METHODS: dict[str, _Spec] = {
     "hfvae": _procedure(
         hfvae,
         hyper={"alpha": 1.0, "beta": 4.0, "gamma": 3.0, "temperature": 0.66},
-        options={"estimator": "stratified", "groups": None},
+        options={"estimator": "stratified", "groups": None, "correlation": None},
         needs=("dataset_size",),
     ),
     "prodlda": _topic_model(concentration=1.0),

@@ -24,6 +24,12 @@ docstring states.
 """
 
 from disentangle_jax.metrics._dci import dci
+from disentangle_jax.metrics._discrete import (
+    category_information,
+    class_information,
+    matching_accuracy,
+    pruned_latents,
+)
 from disentangle_jax.metrics._downstream import downstream
 from disentangle_jax.metrics._evaluate import Evaluation, evaluate, table
 from disentangle_jax.metrics._explicitness import explicitness
@@ -74,7 +80,9 @@ __all__ = [
     "FeatureStatistics",
     "Score",
     "beta_vae_score",
+    "category_information",
     "check_inception_weights",
+    "class_information",
     "cluster_accuracy",
     "dci",
     "dcimig",
@@ -96,6 +104,7 @@ __all__ = [
     "jemmig",
     "kid",
     "latent_information",
+    "matching_accuracy",
     "mcc",
     "med",
     "mig",
@@ -107,6 +116,7 @@ __all__ = [
     "perplexity",
     "planted_correlation",
     "precision_recall",
+    "pruned_latents",
     "reconstruction",
     "relation_accuracy",
     "rmig",

@@ -1,7 +1,8 @@
 """The MLPs of HFVAE ("Structured Disentangled Representations")."""
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import flax.linen as nn
 import jax
@@ -9,6 +10,41 @@ import jax.numpy as jnp
 
 from disentangle_jax.models import _layers
 from disentangle_jax.types import Posterior
+
+
+def category_probabilities(logits: jax.Array, discrete: Sequence[int]) -> jax.Array:
+    """Softmax of each discrete variable's part of ``[B, M]``.
+
+    Args:
+      logits: ``[B, M]``.
+      discrete: number of categories of each variable, M together.
+    """
+    ends = list(itertools.accumulate(discrete))[:-1]
+    parts = jnp.split(logits, ends, axis=-1)
+    return jnp.concatenate([jax.nn.softmax(p, axis=-1) for p in parts], axis=-1)
+
+
+# Values of the discrete variables, or what makes them of their logits.
+Discrete = jax.Array | Callable[[jax.Array], jax.Array] | None
+
+
+def discrete_values(
+    given: Discrete, logits: jax.Array, discrete: Sequence[int]
+) -> jax.Array:
+    """Returns ``[B, M]`` values of the discrete variables: see ``encode``."""
+    if given is None:
+        return category_probabilities(logits, discrete)
+    return given(logits) if callable(given) else given
+
+
+def check_discrete(discrete: Sequence[int]) -> tuple[int, ...]:
+    """Returns numbers of categories as a tuple, or raises where one is below 2."""
+    if any(n < 2 for n in discrete):
+        raise ValueError(
+            "models.create: `discrete` must hold the number of categories, at least 2, "
+            f"of each discrete variable, got {tuple(discrete)}."
+        )
+    return tuple(discrete)
 
 
 class HierarchicalMLP(nn.Module):
@@ -72,15 +108,16 @@ class HierarchicalMLP(nn.Module):
         )
 
     def encode(
-        self, x: jax.Array, *, discrete: jax.Array | None = None, train: bool = False
+        self, x: jax.Array, *, discrete: Discrete = None, train: bool = False
     ) -> Posterior:
         """Images to means, log-variances ``[B, D]`` and logits ``[B, M]``.
 
         Args:
           x: ``[B, H, W, C]`` in [0, 1].
           discrete: ``[B, M]`` values of the discrete variables on which the continuous
-            ones depend: a Concrete draw in training, one-hot labels where observed;
-            None for the probabilities that the logits give.
+            ones depend: a Concrete draw in training, one-hot labels where observed; or
+            a function that makes them of the logits; None for the probabilities that
+            the logits give.
           train: no layer behaves differently in training.
         """
         del train
@@ -89,17 +126,14 @@ class HierarchicalMLP(nn.Module):
         logits = None
         if self.discrete:
             logits = self.logits(h).astype(jnp.float32)
-            if discrete is None:
-                discrete = self.probabilities(logits)
-            h = jnp.concatenate([discrete.astype(h.dtype), h], axis=-1)
+            classes = discrete_values(discrete, logits, self.discrete)
+            h = jnp.concatenate([classes.astype(h.dtype), h], axis=-1)
         mean = self.mean(h).astype(jnp.float32)
         return Posterior(mean, 2 * self.log_std(h).astype(jnp.float32), logits)
 
     def probabilities(self, logits: jax.Array) -> jax.Array:
         """Softmax of each discrete variable's part of ``[B, M]``."""
-        ends = [sum(self.discrete[: i + 1]) for i in range(len(self.discrete) - 1)]
-        parts = jnp.split(logits, ends, axis=-1)
-        return jnp.concatenate([jax.nn.softmax(p, axis=-1) for p in parts], axis=-1)
+        return category_probabilities(logits, self.discrete)
 
     def decode(self, z: jax.Array, *, train: bool = False) -> jax.Array:
         """Latents ``[B, D + M]`` to image logits ``[B, H, W, C]``."""
@@ -111,7 +145,8 @@ class HierarchicalMLP(nn.Module):
         posterior = self.encode(x, train=train)
         z = posterior.mean
         if self.discrete:
-            z = jnp.concatenate([z, self.probabilities(posterior.logits)], axis=-1)
+            classes = category_probabilities(posterior.logits, self.discrete)
+            z = jnp.concatenate([z, classes], axis=-1)
         return self.decode(z, train=train)
 
 
@@ -128,23 +163,24 @@ def hfvae_mlp(
     initializer: str = "torch",
     dtype: jnp.dtype = jnp.float32,
 ) -> HierarchicalMLP:
-    """Builds `HierarchicalMLP`: one group of continuous variables, sizes as stated."""
-    groups = (latent_dim,) if groups is None else tuple(groups)
+    """Builds `HierarchicalMLP`, sizes as stated there.
+
+    The continuous variables are one group beside the discrete ones; where there are no
+    discrete ones each is a group, i.e. a variable, of its own.
+    """
+    if groups is None:
+        groups = (latent_dim,) if discrete else (1,) * latent_dim
+    groups = tuple(groups)
     if sum(groups) != latent_dim:
         raise ValueError(
             f"models.create: `groups` must add up to `latent_dim` = {latent_dim}, got "
             f"{groups}."
         )
-    if any(n < 2 for n in discrete):
-        raise ValueError(
-            "models.create: `discrete` must hold the number of categories, at least 2, "
-            f"of each discrete variable, got {tuple(discrete)}."
-        )
     large = image_shape[0] >= 64
     return HierarchicalMLP(
         image_shape=image_shape,
         latent_dim=latent_dim,
-        discrete=tuple(discrete),
+        discrete=check_discrete(discrete),
         groups=groups,
         widths=tuple(widths or ((1200, 1200) if large else (400,))),
         head_width=head_width or (400 if large else 200),

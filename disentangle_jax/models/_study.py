@@ -1,5 +1,6 @@
 """Networks of "Challenging Common Assumptions": `conv64`, `fc1200` and the critic."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -8,6 +9,12 @@ import jax.numpy as jnp
 
 from disentangle_jax import types
 from disentangle_jax.models import _layers
+from disentangle_jax.models._hfvae import (
+    Discrete,
+    category_probabilities,
+    check_discrete,
+    discrete_values,
+)
 from disentangle_jax.types import Posterior
 
 
@@ -40,10 +47,15 @@ _VARIANTS = {
 class Conv64(nn.Module):
     """Four strided convolutions and four transposed ones, with ReLU.
 
+    With discrete variables their logits are another head of the encoder, and the heads
+    of the continuous ones see the features beside the values of the discrete ones, as
+    in :class:`HierarchicalMLP`, which explains the latent vector.
+
     Attributes:
       image_shape: ``(H, W, C)``, the sides multiples of 16.
       latent_dim: D.
       kernel_variant: ``"dlib"``, ``"burgess"`` or ``"michlo"``.
+      discrete: number of categories of each discrete variable; may be empty.
       stochastic: whether the encoder gives log-variances.
       spatial_broadcast: whether the decoder is Watters et al.'s (2019): latents tiled
         over the image beside its coordinates, then convolutions with stride 1.
@@ -56,6 +68,7 @@ class Conv64(nn.Module):
 
     image_shape: tuple[int, int, int]
     latent_dim: int
+    discrete: tuple[int, ...]
     kernel_variant: str
     stochastic: bool
     spatial_broadcast: bool
@@ -67,11 +80,15 @@ class Conv64(nn.Module):
 
     @property
     def latent_groups(self) -> tuple[int, ...]:
-        """Each latent is a variable of its own."""
+        """Each latent is a variable of its own; a group beside discrete ones."""
+        if self.discrete:
+            return (self.latent_dim,) + (1,) * len(self.discrete)
         return (1,) * self.latent_dim
 
     def setup(self):
-        wrap = nn.remat if self.remat else lambda module: module
+        def wrap(module, **options):
+            return nn.remat(module, **options) if self.remat else module
+
         settings = dict(
             image_shape=self.image_shape,
             variant=_VARIANTS[self.kernel_variant],
@@ -80,25 +97,46 @@ class Conv64(nn.Module):
             initializer=self.initializer,
             dtype=self.dtype,
         )
-        self.encoder = wrap(_Encoder)(
-            latent_dim=self.latent_dim, stochastic=self.stochastic, **settings
+        # What makes the discrete values is no array: static for `remat`.
+        self.encoder = wrap(_Encoder, static_argnums=(2,))(
+            latent_dim=self.latent_dim,
+            discrete=self.discrete,
+            stochastic=self.stochastic,
+            **settings,
         )
         decoder = _BroadcastDecoder if self.spatial_broadcast else _Decoder
         self.decoder = wrap(decoder)(**settings)
 
-    def encode(self, x: jax.Array, *, train: bool = False) -> Posterior:
-        """Images ``[B, H, W, C]`` in [0, 1] to means and log-variances ``[B, D]``."""
-        del train  # No layer behaves differently in training.
-        return self.encoder(x)
+    def encode(
+        self, x: jax.Array, *, discrete: Discrete = None, train: bool = False
+    ) -> Posterior:
+        """Images to means and log-variances ``[B, D]``, and logits ``[B, M]``.
+
+        Args:
+          x: ``[B, H, W, C]`` in [0, 1].
+          discrete: ``[B, M]`` values of the discrete variables, or a function that
+            makes them of the logits; None for the probabilities that these give.
+          train: no layer behaves differently in training.
+        """
+        del train
+        makes = discrete
+        if discrete is not None and not callable(discrete):
+            makes = lambda logits: discrete  # noqa: E731
+        return self.encoder(x, makes)
 
     def decode(self, z: jax.Array, *, train: bool = False) -> jax.Array:
-        """Latents ``[B, D]`` to image logits ``[B, H, W, C]``."""
+        """Latents ``[B, D + M]`` to image logits ``[B, H, W, C]``."""
         del train
         return self.decoder(z)
 
     def __call__(self, x: jax.Array, *, train: bool = False) -> jax.Array:
-        """Image logits of the posterior mean."""
-        return self.decode(self.encode(x, train=train).mean, train=train)
+        """Image logits of the posterior mean, and of the probabilities."""
+        posterior = self.encode(x, train=train)
+        z = posterior.mean
+        if self.discrete:
+            classes = category_probabilities(posterior.logits, self.discrete)
+            z = jnp.concatenate([z, classes], axis=-1)
+        return self.decode(z, train=train)
 
 
 class _Encoder(nn.Module):
@@ -109,10 +147,11 @@ class _Encoder(nn.Module):
     initializer: str
     dtype: jnp.dtype
     latent_dim: int
+    discrete: tuple[int, ...]
     stochastic: bool
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> Posterior:
+    def __call__(self, x: jax.Array, discrete: Discrete) -> Posterior:
         activate = _layers.nonlinearity(self.nonlinearity)
         for i, (channels, kernel, padding) in enumerate(self.variant.convs, start=1):
             x = _layers.Conv(
@@ -131,15 +170,19 @@ class _Encoder(nn.Module):
                 width, self.initializer, dtype=self.dtype, name=f"dense_{i}"
             )
             x = activate(dense(x))
-        heads = ("mean", "log_var") if self.stochastic else ("mean",)
-        return Posterior(
-            *(
-                _layers.Dense(
-                    self.latent_dim, self.initializer, dtype=self.dtype, name=head
-                )(x).astype(jnp.float32)
-                for head in heads
-            )
-        )
+
+        def head(name: str, width: int) -> jax.Array:
+            dense = _layers.Dense(width, self.initializer, dtype=self.dtype, name=name)
+            return dense(x).astype(jnp.float32)
+
+        logits = None
+        if self.discrete:
+            logits = head("logits", sum(self.discrete))
+            classes = discrete_values(discrete, logits, self.discrete)
+            x = jnp.concatenate([classes.astype(x.dtype), x], axis=-1)
+        mean = head("mean", self.latent_dim)
+        log_var = head("log_var", self.latent_dim) if self.stochastic else None
+        return Posterior(mean, log_var, logits)
 
 
 class _Decoder(nn.Module):
@@ -297,6 +340,7 @@ def conv64(
     image_shape: tuple[int, int, int],
     *,
     latent_dim: int = 10,
+    discrete: Sequence[int] = (),
     kernel_variant: str = "dlib",
     stochastic: bool = True,
     spatial_broadcast: bool = False,
@@ -320,6 +364,7 @@ def conv64(
     return Conv64(
         image_shape=image_shape,
         latent_dim=latent_dim,
+        discrete=check_discrete(discrete),
         kernel_variant=kernel_variant,
         stochastic=stochastic,
         spatial_broadcast=spatial_broadcast,

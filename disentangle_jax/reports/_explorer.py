@@ -50,6 +50,7 @@ class Subject:
       images: ``[n, H, W, C]`` uint8 images to pick from.
       stored_codes: makes the codes ``[N, D]`` that hybrids recombine; called once, when
         they are needed.
+      discrete: number of discrete variables, the last of `groups`: one-hot vectors.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Subject:
     groups: tuple[int, ...]
     images: np.ndarray
     stored_codes: Callable[[], np.ndarray]
+    discrete: int = 0
 
     @functools.cached_property
     def bank(self) -> np.ndarray:
@@ -90,7 +92,10 @@ def _subjects(run: training.Run) -> Iterator[Subject]:
             training.training_codes, model, np.random.default_rng(seed)
         )
         groups = tuple(run.method.latent_groups)
-        yield Subject(name, model.encode, model.decode, groups, images, stored)
+        discrete = len(run.method.discrete)
+        yield Subject(
+            name, model.encode, model.decode, groups, images, stored, discrete
+        )
 
 
 class Explorer(http.server.ThreadingHTTPServer):
@@ -322,6 +327,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return _json(
             lanes=[one.name for one in self.server.models],
             groups=[[next(labels) for _ in range(size)] for size in model.groups],
+            discrete=model.discrete,
             low=_numbers(model.bank.min(axis=0)),
             high=_numbers(model.bank.max(axis=0)),
             picks=[_data_url(image) for image in model.images],

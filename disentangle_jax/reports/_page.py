@@ -17,6 +17,7 @@ from disentangle_jax.reports._grids import (
     sheet,
 )
 from disentangle_jax.reports._tables import format_value, score_rows
+from disentangle_jax.reports._variables import variable_figures
 
 _PICTURES = (
     "originals",
@@ -131,6 +132,8 @@ def _figures(workdir: pathlib.Path, scores: Mapping[str, Any]) -> Iterator[Figur
             "largest value on test images; the other latents stay as they are." + marks,
             png(sheet(walk, latent_labels(groups), groups)),
         )
+    for parts in variable_figures(pictures):
+        yield Figure(*parts)
     yield Figure(
         "traversals_moving",
         "Latent traversals, moving",

@@ -104,6 +104,23 @@ def scatter(
     return _png(figure)
 
 
+def bar_rows(
+    rows: Mapping[str, tuple[Sequence[str], Sequence[float]]], y_name: str
+) -> bytes:
+    """Returns a row of bars for each model: ``{model: (names, heights)}``."""
+    figure = _figure(1.5 * len(rows) + 0.3)
+    grid = figure.subplots(len(rows), squeeze=False, sharey=True)
+    for place, (axes, (model, (names, heights))) in enumerate(
+        zip(grid[:, 0], rows.items())
+    ):
+        axes.bar(range(len(heights)), heights, color=f"C{place % 10}", width=0.7)
+        axes.set_xticks(range(len(heights)), names)
+        axes.set_ylabel(y_name)
+        axes.set_title(model, loc="left", fontsize=10)
+        axes.grid(axis="y", alpha=0.3)
+    return _png(figure)
+
+
 def histograms(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:
     """Returns how the values of each group are spread, each as a share of its own."""
     figure = _figure(3.0)

@@ -6,6 +6,7 @@ import numpy as np
 
 from disentangle_jax import sampling
 from disentangle_jax.training.trained import Trained
+from disentangle_jax.training.variables import variable_pictures
 
 _SAMPLES, _TRAVERSED, _TRAVERSAL_STEPS = 40, 2, 9
 _CHUNKS, _CHUNK_SAMPLES = 4, 9
@@ -25,17 +26,20 @@ def pictures(
     Returns:
       ``originals``, ``reconstructions`` ``[n, H, W, C]``; ``hybrids`` and ``priors``
       (codes from a standard normal) ``[m, H, W, C]``; ``traversals`` ``[t, D, steps,
-      H, W, C]``, each latent from its smallest to its largest test code, in order;
+      H, W, C]``, each latent from its smallest to its largest test code, in order,
+      and numbers of discrete variables from the code's own class to theirs;
       ``chunk_hybrids`` ``[chunks, 1 + s, H, W, C]``, the first reconstruction and what
       becomes of it when one chunk of its variables is hybridised ("Structure by
       Architecture", Fig. 6a); ``chunks`` ``[chunks]`` number of variables in each;
-      ``latent_groups`` ``[G]``.
+      ``latent_groups`` ``[G]``; and what :func:`variable_pictures` returns.
     """
     groups = model.run.method.latent_groups
     keys = jax.random.split(jax.random.key(model.run.config.eval.seed), 3)
     values = sampling.min_max_values(jnp.asarray(codes), steps=_TRAVERSAL_STEPS)
     walks = [
-        sampling.traverse_values(jnp.asarray(code), values)
+        sampling.traverse_values(
+            jnp.asarray(code), values, discrete=model.run.method.discrete
+        )
         for code in codes[:_TRAVERSED]
     ]
     bank = jnp.asarray(bank)
@@ -59,4 +63,5 @@ def pictures(
         ),
         "chunks": np.array([len(part) for part in parts]),
         "latent_groups": np.asarray(groups),
+        **variable_pictures(model, codes),
     }

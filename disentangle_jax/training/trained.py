@@ -22,7 +22,8 @@ class Networks:
     Attributes:
       encode: ``(state, images [B, H, W, C] uint8) -> (codes [B, D], errors)``, the
         posterior means and the reconstruction errors ``[B]`` by name.
-      decode: ``(state, codes [B, D]) -> images [B, H, W, C]`` uint8.
+      decode: ``(state, codes [B, D]) -> images [B, H, W, C]`` uint8. Of documents,
+        ``[B, V]`` uint16 counts, it gives the probabilities of the words.
     """
 
     def __init__(self, method: Method):
@@ -33,13 +34,18 @@ class Networks:
             x = as_unit_interval(images)
             mean = method.encode(state, x).mean
             logits = method.decode(state, mean)
+            if method.feed == "documents":
+                return mean, {"nll": losses.multinomial_reconstruction(x, logits)}
             errors = {"mse": losses.mse(x, image(logits))}
             if method.output is jax.nn.sigmoid:
                 errors["bce"] = losses.bernoulli_reconstruction(x, logits)
             return mean, errors
 
         def decode(state, z):
-            return (image(method.decode(state, z)) * 255.0 + 0.5).astype(jnp.uint8)
+            logits = method.decode(state, z)
+            if method.feed == "documents":
+                return method.output(logits)
+            return (image(logits) * 255.0 + 0.5).astype(jnp.uint8)
 
         options = models.compiler_options()
         self.encode = jax.jit(encode, compiler_options=options)
@@ -70,6 +76,8 @@ class Trained(NamedTuple):
     def prior(self, key: jax.Array, n: int) -> jax.Array:
         """Draws codes ``[n, D]`` from the prior of the method's variables."""
         method = self.run.method
+        if method.prior is not None:
+            return method.prior(key, self.state, n)
         continuous = sum(method.latent_groups) - sum(method.discrete)
         return sampling.prior(key, n, continuous, discrete=method.discrete)
 

@@ -11,7 +11,7 @@ import optax
 import pytest
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import methods, models
+from disentangle_jax import methods, models, training
 
 SHAPE = (4, 4, 1)
 SIZE = 20
@@ -246,14 +246,168 @@ def test_wrong_choices():
         create(network(), group=(2, 1))
 
 
+def test_faces_can_be_trained_on(real_data, tmp_path):
+    path = pathlib.Path(__file__).parents[2] / "configs" / "hfvae.py"
+    folder = real_data / "celeba_1k"
+    schedule = "('linear', 1.0, 0.15, 0, 10000)"
+    overrides = [
+        f"--config.data.data_dir={folder}",
+        f"--config.train.schedules.temperature={schedule}",
+    ]
+    run = training.prepare(config_lib.load(f"{path}:celeba", overrides), tmp_path)
+    assert run.train_set.image_shape == (64, 64, 3)
+    assert run.method.latent_groups == (1,) * 20 + (2,)
+    config = run.config
+    for wrong in (0.0, -1.0):
+        config.method.temperature = wrong
+        with pytest.raises(ValueError, match="`method.temperature` must be positive"):
+            training.prepare(config, tmp_path)
+    config.method.temperature = 0.66
+    config.method.groups = (20, 2)
+    with pytest.raises(ValueError, match="`groups` must be .* add up to 21, got"):
+        training.prepare(config, tmp_path)
+
+
 def test_presets_have_the_sizes_of_table_2():
     path = pathlib.Path(__file__).parents[2] / "configs" / "hfvae.py"
-    sizes = {"": 3, "quick": 3, "dsprites": 3, "mnist": 10, "fashion": 10}
+    sizes = {"": 3, "quick": 3, "dsprites": 3, "mnist": 10, "fashion": 10, "celeba": 2}
     for preset, categories in sizes.items():
         config = config_lib.load(f"{path}:{preset}")
-        assert config.model.latent_dim == 10
+        assert config.model.latent_dim == (20 if preset == "celeba" else 10)
         assert config.model.discrete == (categories,)
         assert (config.method.beta, config.method.gamma) == (4.0, 3.0)
         assert config.method.temperature == 0.66
     with pytest.raises(ValueError, match="Did you mean 'fashion'"):
         config_lib.load(f"{path}:fashon")
+
+
+# --- priors that do not factorise
+
+GIVEN = ((1.0, 0.6), (0.6, 1.0))
+
+
+def test_given_correlation_moves_the_loss_by_its_closed_form(images, getkey):
+    """Between two groups of one: Ⓐ gets −log p(z) + Σ log p(z_d), and (β − 1) of it."""
+    model, _, init, plain = compiled((3,), (1, 1, 1))
+    state, key = init(getkey(), images), getkey()
+    _, before = plain(key, state, images, HYPER)
+    method = create(model, groups=(1, 1, 1), correlation=GIVEN)
+    _, after = jax.jit(method.step)(key, state, images, HYPER)
+    normal_key, concrete_key = jax.random.split(key)
+    variables = {"params": state.params}
+    logits = model.apply(variables, images["image"], method="encode").logits
+    noise = jax.random.gumbel(jax.random.fold_in(concrete_key, 0), logits.shape)
+    classes = jax.nn.softmax((logits + noise) / HYPER["temperature"])
+    mean, log_var, _ = model.apply(
+        variables, images["image"], discrete=classes, method="encode"
+    )
+    z = mean + jnp.exp(log_var / 2) * jax.random.normal(normal_key, mean.shape)
+    z = np.asarray(z, np.float64)
+    r = 0.6
+    ratio = -0.5 * math.log(1 - r * r) - (
+        (z**2).sum(axis=1) - 2 * r * z[:, 0] * z[:, 1]
+    ) / (2 * (1 - r * r))
+    ratio += 0.5 * (z**2).sum(axis=1)
+    change = -float(ratio.mean())
+    assert abs(change) > 0.01
+    moved = float(after["group_tc"] - before["group_tc"])
+    assert moved == pytest.approx(change, rel=1e-3, abs=1e-4)
+    moved = float(after["loss"] - before["loss"])
+    assert moved == pytest.approx(HYPER["beta"] * change, rel=1e-3, abs=1e-3)
+
+
+def test_prior_samples_have_the_given_correlation(images, getkey):
+    model, _, init, _ = compiled()
+    method = create(model, correlation=GIVEN)
+    codes = np.asarray(method.prior(getkey(), init(getkey(), images), 4000))
+    assert codes.shape == (4000, 5)
+    assert np.corrcoef(codes[:, :2].T)[0, 1] == pytest.approx(0.6, abs=0.05)
+    np.testing.assert_array_equal(codes[:, 2:].sum(axis=1), np.ones(4000))
+    assert compiled()[1].prior is None
+
+
+@pytest.mark.parametrize("kind, groups", [("full", (2, 1)), ("between", (1, 1, 1))])
+def test_learned_correlation_follows_the_codes(kind, groups, images, getkey):
+    model = network()
+    method = create(model, groups=groups, correlation=kind)
+    state = jax.jit(method.init)(getkey(), images)
+    np.testing.assert_array_equal(state.params["prior_correlation"], np.zeros((2, 2)))
+    # Means that rise together: both read the same feature, with little spread.
+    params = jax.tree.map(lambda a: a, state.params)
+    for name, bias in (("mean", 0.0), ("log_std", -3.0)):
+        last = params[name]["layer_2"]
+        column = last["kernel"][:, :1]
+        last["kernel"] = jnp.tile(8 * column if name == "mean" else 0 * column, (1, 2))
+        last["bias"] = jnp.full(2, bias)
+    state = state._replace(params=params)
+    step = jax.jit(method.step)
+    for _ in range(3):
+        state, terms = step(getkey(), state, images, HYPER)
+    learned = np.asarray(state.params["prior_correlation"])
+    assert learned[1, 0] > 0.01 and np.isfinite(float(terms["loss"]))
+    assert learned[0, 1] == 0.0
+    draws = np.asarray(method.prior(getkey(), state, 4000))
+    assert np.corrcoef(draws[:, :2].T)[0, 1] > 0
+    assert method.decode(state, jnp.asarray(draws[:4])).shape == images["image"].shape
+
+
+@pytest.mark.parametrize(
+    "correlation, message",
+    [
+        ("all", "`correlation` must be one of full, between"),
+        ("between", "needs at least two groups of continuous variables"),
+        (((1.0, 1.2), (1.2, 1.0)), "symmetric positive definite 2 x 2 matrix"),
+        (((1.0, 0.1), (0.2, 1.0)), "symmetric positive definite 2 x 2 matrix"),
+        (((1.0,),), "symmetric positive definite 2 x 2 matrix"),
+    ],
+)
+def test_wrong_correlations(correlation, message):
+    with pytest.raises(ValueError, match=message):
+        create(network(), correlation=correlation)
+
+
+# --- networks
+
+
+def test_convolutions_with_discrete_variables(getkey):
+    small = {"latent_dim": 2, "discrete": (3, 2), "channel_scale": 0.1}
+    model = models.create("conv64", (16, 16, 1), **small)
+    assert model.latent_groups == (2, 1, 1)
+    images = {"image": jax.random.uniform(getkey(), (4, 16, 16, 1))}
+    method = create(model)
+    state = jax.jit(method.init)(getkey(), images)
+    key = getkey()
+    new, terms = jax.jit(method.step)(key, state, images, HYPER)
+    assert np.isfinite(float(terms["loss"]))
+    assert method.latent_groups == (1, 1, 3, 2) and method.discrete == (3, 2)
+    # Every part learns, also that which sees the draws.
+    kernel = lambda s: np.asarray(s.params["encoder"]["mean"]["kernel"])  # noqa: E731
+    assert kernel(state).shape == (256 + 5, 2)
+    assert np.abs(kernel(new) - kernel(state))[:5].max() > 0
+    # The draws are made inside the encoder, which may also be recomputed.
+    again = create(models.create("conv64", (16, 16, 1), remat=True, **small))
+    shapes, _ = jax.eval_shape(again.step, key, state, images, HYPER)
+    assert jax.tree.map(jnp.shape, shapes) == jax.tree.map(jnp.shape, new)
+    assert jax.eval_shape(again.encode, state, images["image"]).mean.shape == (4, 7)
+    with pytest.raises(ValueError, match="number of categories"):
+        models.create("conv64", (16, 16, 1), discrete=(1,))
+
+
+@pytest.mark.parametrize(
+    "name, hyper",
+    [
+        ("vae", {}),
+        ("beta_vae", {"beta": 4.0}),
+        ("beta_tc_vae", {"beta": 4.0, "alpha": 1.0, "gamma": 1.0}),
+    ],
+)
+def test_baselines_on_the_same_networks(name, hyper, images, getkey):
+    model = network(discrete=())
+    method = methods.create(name, model, optax.scale_by_adam(), dataset_size=SIZE)
+    # Each latent is a variable of its own for scores and hybrids.
+    assert method.latent_groups == (1, 1) and method.discrete == ()
+    state = jax.jit(method.init)(getkey(), images)
+    hyper = {**hyper, "learning_rate": 1e-2}
+    _, terms = jax.jit(method.step)(getkey(), state, images, hyper)
+    assert np.isfinite(float(terms["loss"]))
+    assert method.decode(state, jnp.zeros((4, 2))).shape == images["image"].shape
