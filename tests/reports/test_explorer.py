@@ -302,7 +302,7 @@ def test_pictures_hold_what_their_names_say():
     settings = types.SimpleNamespace(seed=0, batch_size=4)
     model = Trained(
         run=types.SimpleNamespace(
-            method=types.SimpleNamespace(latent_groups=GROUPS, discrete=()),
+            method=types.SimpleNamespace(latent_groups=GROUPS, discrete=(), prior=None),
             config=types.SimpleNamespace(eval=settings),
         ),
         state=None,
