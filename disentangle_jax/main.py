@@ -2,6 +2,7 @@
 
     python -m disentangle_jax.main --config=FILE[:PRESET] [--workdir=DIR] [--mode=MODE]
     python -m disentangle_jax.main --mode=compare RUN [RUN…] [--workdir=DIR]
+    python -m disentangle_jax.main --mode=study SWEEP
 
   --config=configs/sae.py         a file of configs/, its paper's setting
   --config=configs/sae.py:quick   its preset for a CPU (minutes, no download)
@@ -21,6 +22,8 @@
   --mode=compare RUN…             one page, compare.html, of the evaluated runs in the
                                   folders RUN… and of their lanes; goes to --workdir,
                                   runs/compare if not given
+  --mode=study SWEEP              analyses the sweep in a folder, finished or not, that
+                                  python -m launch.sweep made: SWEEP/study/report.html
   --coordinator=HOST:PORT --num_processes=N --process_id=I
                                   with --mode=train: one of N processes, I = 0 … N-1,
                                   that train one run with the devices of all;
@@ -46,6 +49,7 @@ from absl import logging
 
 from disentangle_jax import config as config_lib
 from disentangle_jax import experiments, reports, training
+from disentangle_jax import sweep as sweep_lib
 
 
 class _Parser(argparse.ArgumentParser):
@@ -62,7 +66,7 @@ class Comparison(NamedTuple):
     workdir: pathlib.Path
 
 
-Work = training.Run | experiments.Experiment | Comparison
+Work = training.Run | experiments.Experiment | Comparison | sweep_lib.Sweep
 
 
 def parse(argv: list[str]) -> tuple[Work, str]:
@@ -74,7 +78,8 @@ def parse(argv: list[str]) -> tuple[Work, str]:
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config")
     parser.add_argument("--workdir")
-    modes = ("all", "train", "evaluate", "report", "sample", "explore", "compare")
+    modes = ("all", "train", "evaluate", "report", "sample", "explore")
+    modes = (*modes, "compare", "study")
     parser.add_argument("--mode", choices=modes, default="all")
     parser.add_argument("--coordinator")
     parser.add_argument("--num_processes", type=int)
@@ -94,6 +99,17 @@ def parse(argv: list[str]) -> tuple[Work, str]:
                 "--workdir."
             )
         return Comparison(reports.find_runs(args.runs), workdir), args.mode
+    if args.mode == "study":
+        folders = [*args.runs, *([args.workdir] if args.workdir else [])]
+        if args.config or overrides or len(folders) != 1:
+            raise ValueError("--mode=study takes the folder of one sweep, no --config.")
+        sweep = sweep_lib.load(folders[0])
+        if not sweep_lib.read_rows(sweep).found:
+            raise ValueError(
+                f"--mode=study: {folders[0]} holds no results yet; see python -m "
+                f"launch.sweep status --workdir={folders[0]}."
+            )
+        return sweep, args.mode
     if args.runs:
         raise ValueError(f"unrecognized arguments: {' '.join(args.runs)}; see --help.")
     if args.config is None:
@@ -132,6 +148,20 @@ def parse(argv: list[str]) -> tuple[Work, str]:
     return run, args.mode
 
 
+def _write_study(sweep: sweep_lib.Sweep) -> pathlib.Path:
+    """Collects a sweep and writes its page; returns the path."""
+    rows = sweep_lib.collect(sweep)
+    sweep_lib.write_table(rows, sweep.workdir / "table.csv")
+    codes = dict(sweep_lib.read_codes(sweep, [row["id"] for row in rows]))
+    return experiments.write_study(
+        rows,
+        codes,
+        sweep.workdir / "study",
+        planned=len(sweep.models),
+        recipe=sweep.header,
+    )
+
+
 def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if {"-h", "--help"} & set(argv):
@@ -150,6 +180,9 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if mode == "compare":
             print(f"comparison: {reports.write_comparison(*run)}")
+            return 0
+        if mode == "study":
+            print(f"study: {_write_study(run)}")
             return 0
         if mode == "explore":
             reports.explore(run)

@@ -17,13 +17,14 @@ from disentangle_jax.experiments import _structured, _zero_shot
 from disentangle_jax.experiments._protocol import Experiment as Experiment
 from disentangle_jax.experiments._protocol import Protocol, check_experiment
 from disentangle_jax.experiments._protocol import run_experiment as run
+from disentangle_jax.experiments._study_page import write_study
 
 _PROTOCOLS: dict[str, Protocol] = {
     "structured": _structured.PROTOCOL,
     "zero_shot": _zero_shot.PROTOCOL,
 }
 
-__all__ = ["Experiment", "names", "prepare", "run"]
+__all__ = ["Experiment", "names", "prepare", "run", "write_study"]
 
 
 def names() -> tuple[str, ...]:
