@@ -13,13 +13,26 @@ import pathlib
 
 import ml_collections
 
-from disentangle_jax.experiments import _structured, _zero_shot
+from disentangle_jax.experiments import (
+    _capacity,
+    _extrapolation,
+    _factor_importance,
+    _model_table,
+    _overlap,
+    _structured,
+    _zero_shot,
+)
 from disentangle_jax.experiments._protocol import Experiment as Experiment
 from disentangle_jax.experiments._protocol import Protocol, check_experiment
 from disentangle_jax.experiments._protocol import run_experiment as run
 from disentangle_jax.experiments._study_page import write_study
 
 _PROTOCOLS: dict[str, Protocol] = {
+    "capacity": _capacity.PROTOCOL,
+    "extrapolation": _extrapolation.PROTOCOL,
+    "factor_importance": _factor_importance.PROTOCOL,
+    "model_table": _model_table.PROTOCOL,
+    "overlap": _overlap.PROTOCOL,
     "structured": _structured.PROTOCOL,
     "zero_shot": _zero_shot.PROTOCOL,
 }

@@ -3,27 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from disentangle_jax import losses
 from disentangle_jax.metrics._inputs import Score
-
-
-def _mean_squared(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return ((a - b) ** 2).reshape(len(a), -1).mean(axis=1)
-
-
-def _unit_images(dataset: Any, indices: np.ndarray) -> np.ndarray:
-    images = np.asarray(dataset.images(indices))
-    if images.dtype == np.uint8:
-        return images.astype(np.float32) / 255.0
-    return images.astype(np.float32)
 
 
 def factor_importance(
     dataset: Any,
     *,
     pairs: int = 50_000,
-    distance: Callable[[np.ndarray, np.ndarray], np.ndarray] = _mean_squared,
+    distance: Callable[[jax.Array, jax.Array], jax.Array] = losses.mse,
     batch_size: int = 512,
     seed: int = 0,
 ) -> Score:
@@ -34,19 +26,21 @@ def factor_importance(
 
     where b differs from a in factor i alone; a model learns the factors with the
     largest distance first. ``random`` is the same over pairs of any two different
-    points. The distance is the mean squared error of images in [0, 1], so ≥ 0.
+    points. The distance is that of images in [0, 1], by default their mean squared
+    error, so ≥ 0. Sets with a ``render`` function are drawn inside the compiled loop.
 
     Args:
       dataset: anything with ``images(indices)`` (float in [0, 1] or uint8),
         ``index_of(factors)``, ``factor_sizes`` and perhaps ``factor_names``.
       pairs: pairs for each factor; the paper takes at least 50,000.
-      distance: ``[B, …], [B, …] -> [B]``.
+      distance: JAX function ``[B, …], [B, …] -> [B]``: any reconstruction loss.
       batch_size: pairs compared at once.
       seed: seeds the pairs.
 
     Returns:
-      The mean distance of each factor, by name, largest first, and ``random``; the
-      standard deviations in the same order are in ``matrices["std"]``.
+      The mean distance of each factor, by name, largest first, and ``random``; in the
+      same order, ``matrices["std"]`` and all ``matrices["distances"]``
+      ``[K + 1, pairs]``.
     """
     for name in ("images", "index_of", "factor_sizes"):
         if not hasattr(dataset, name):
@@ -62,40 +56,58 @@ def factor_importance(
     names = [f"factor_{k}" for k in range(len(sizes))] if names is None else names
     rng = np.random.default_rng(seed)
 
-    def statistics(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-        found = []
-        first, second = dataset.index_of(a), dataset.index_of(b)
-        for start in range(0, len(a), batch_size):
-            part = slice(start, start + batch_size)
-            left = _unit_images(dataset, np.asarray(first)[part])
-            right = _unit_images(dataset, np.asarray(second)[part])
-            found.append(np.asarray(distance(left, right), np.float64))
-        found = np.concatenate(found)
-        return found.mean(), found.std()
-
-    results = {}
+    # All pairs have the same first members, so that these are drawn once.
+    a = rng.integers(sizes, size=(pairs, len(sizes)))
+    others = {}
     for k, name in enumerate(names):
         if sizes[k] < 2:
             continue
-        a = rng.integers(sizes, size=(pairs, len(sizes)))
-        b = a.copy()
+        others[str(name)] = b = a.copy()
         b[:, k] = (a[:, k] + rng.integers(1, sizes[k], size=pairs)) % sizes[k]
-        results[str(name)] = statistics(a, b)
-    if not results:
+    if not others:
         raise ValueError(
             "factor_importance: `dataset` must have a factor with two values, got "
             f"sizes {tuple(sizes)}."
         )
-    a = rng.integers(sizes, size=(pairs, len(sizes)))
-    b = rng.integers(sizes, size=(pairs, len(sizes)))
+    others["random"] = b = rng.integers(sizes, size=(pairs, len(sizes)))
     same = (a == b).all(axis=1)
     while same.any():
         b[same] = rng.integers(sizes, size=(int(same.sum()), len(sizes)))
         same = (a == b).all(axis=1)
-    ordered = dict(sorted(results.items(), key=lambda item: -item[1][0]))
-    ordered["random"] = statistics(a, b)
-    return Score(
-        {name: mean for name, (mean, _) in ordered.items()},
-        {"pairs": pairs, "distance": distance.__name__.strip("_"), "seed": seed},
-        matrices={"std": np.array([std for _, std in ordered.values()])},
+    images, compare = (
+        _drawing(dataset),
+        jax.jit(lambda left, right: distance(_unit(left), _unit(right))),
     )
+    parts: dict[str, list] = {name: [] for name in others}
+    for start in range(0, pairs, batch_size):
+        # The last batch is filled up, so that one program serves all.
+        rows = np.arange(start, start + batch_size) % pairs
+        left = images(a[rows])
+        for name, b in others.items():
+            parts[name].append(compare(left, images(b[rows])))
+    results = {
+        name: np.concatenate(jax.device_get(part))[:pairs].astype(np.float64)
+        for name, part in parts.items()
+    }
+    random = results.pop("random")
+    ordered = dict(sorted(results.items(), key=lambda item: -item[1].mean()))
+    ordered["random"] = random
+    found = np.stack(list(ordered.values()))
+    return Score(
+        dict(zip(ordered, found.mean(axis=1))),
+        {"pairs": pairs, "distance": distance.__name__, "seed": seed},
+        matrices={"std": found.std(axis=1), "distances": found},
+    )
+
+
+def _unit(images: jax.Array) -> jax.Array:
+    scale = 255.0 if images.dtype == jnp.uint8 else 1.0
+    return images.astype(jnp.float32) / scale
+
+
+def _drawing(dataset: Any) -> Callable[[np.ndarray], jax.Array]:
+    """Returns a function from factors ``[B, K]`` to images ``[B, …]``."""
+    render = getattr(dataset, "render", None)
+    if render is not None:
+        return jax.jit(render)
+    return lambda factors: jnp.asarray(dataset.images(dataset.index_of(factors)))

@@ -121,6 +121,43 @@ def bar_rows(
     return _png(figure)
 
 
+def lines(
+    curves: Mapping[str, Mapping[float, Sequence[float]]], x_name: str, y_name: str
+) -> bytes:
+    """Returns a line per curve, ``{x: values over seeds}``, through the means."""
+    figure = _figure(3.6)
+    axes = figure.add_subplot(xlabel=x_name, ylabel=y_name)
+    for place, (name, points) in enumerate(curves.items()):
+        spread = [mean_and_deviation(values) for values in points.values()]
+        axes.errorbar(
+            list(points),
+            [mean for mean, _ in spread],
+            yerr=[deviation or 0.0 for _, deviation in spread],
+            color=f"C{place % 10}",
+            marker="o",
+            ms=4,
+            capsize=2,
+            label=name,
+        )
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=7)
+    return _png(figure)
+
+
+def cumulative(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:
+    """Returns the share of each group's values that lie below a value."""
+    figure = _figure(3.2)
+    axes = figure.add_subplot(xlabel=x_name, ylabel="share of pairs")
+    for place, (name, values) in enumerate(groups.items()):
+        shares = np.linspace(0.0, 1.0, 201)
+        style = "--" if name == "random" else "-"
+        colour = f"C{place % 10}"
+        axes.plot(np.quantile(values, shares), shares, style, color=colour, label=name)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    return _png(figure)
+
+
 def histograms(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:
     """Returns how the values of each group are spread, each as a share of its own."""
     figure = _figure(3.0)
