@@ -140,6 +140,11 @@ def parse(argv: list[str]) -> tuple[Work, str]:
             )
         training.join_processes(args.coordinator or "", *processes[1:])
     run = training.prepare(config, workdir)
+    if args.mode in ("sample", "explore") and run.method.feed == "documents":
+        raise ValueError(
+            f"--mode={args.mode}: draws images, and {run.config.data.name} holds "
+            "documents; --mode=evaluate shows their topics."
+        )
     if args.mode in ("evaluate", "sample", "explore"):
         training.check_trained(run)
     if args.mode == "report":

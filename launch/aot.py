@@ -267,9 +267,12 @@ def analytic_flops(run: training.Run) -> float:
     encoder = layers.flops - decoder
     first = next(layer.flops for layer in layers if layer.flops)
     rows = run.config.train.batch_size
-    encoded, decoded = {"images": (1, 1), "pairs": (2, 2), "labels": (2, 1)}[
-        run.method.feed
-    ]
+    encoded, decoded = {
+        "images": (1, 1),
+        "documents": (1, 1),
+        "pairs": (2, 2),
+        "labels": (2, 1),
+    }[run.method.feed]
     decoded /= run.config.method.get("batches", 1)
     total = rows * (encoded * (3 * encoder - first) + decoded * 3 * decoder)
     shapes = jax.eval_shape(program_lib.build(run).init).state.params

@@ -15,6 +15,7 @@ from disentangle_jax.metrics._inputs import (
     check_groups,
     to_numpy,
 )
+from disentangle_jax.types import unknown_name
 
 # Codes whose densities are computed at once: bounds the memory of `information`.
 _BLOCK = 64
@@ -109,7 +110,8 @@ def perplexity(nll: ArrayLike, lengths: ArrayLike, *, mean: str = "documents") -
       mean: ``"documents"`` or ``"words"``.
 
     Returns:
-      At least 1 for a true likelihood; V for words drawn blindly.
+      At least 1 for a true likelihood; V for words drawn blindly; infinite where no
+      float is large enough (an untrained model).
     """
     nll = to_numpy("perplexity", "nll", nll).astype(np.float64)
     lengths = to_numpy("perplexity", "lengths", lengths).astype(np.float64)
@@ -123,13 +125,12 @@ def perplexity(nll: ArrayLike, lengths: ArrayLike, *, mean: str = "documents") -
             "perplexity: `lengths` must be positive, got a document without words "
             f"(number {int(lengths.argmin())}); leave it out."
         )
-    if mean == "documents":
-        return float(np.exp((nll / lengths).mean()))
-    if mean == "words":
-        return float(np.exp(nll.sum() / lengths.sum()))
-    raise ValueError(
-        f"perplexity: `mean` must be 'documents' or 'words', got {mean!r}."
-    )
+    if mean not in ("documents", "words"):
+        raise unknown_name("perplexity", "mean", mean, ("documents", "words"))
+    of_words = mean == "words"
+    nats = nll.sum() / lengths.sum() if of_words else (nll / lengths).mean()
+    with np.errstate(over="ignore"):
+        return float(np.exp(nats))
 
 
 def latent_information(
@@ -194,7 +195,7 @@ def group_correlation(
       kept: latents whose correlations are averaged (the active ones); None for all.
 
     Returns:
-      ``matrix`` ``[D, D]``, Pearson's correlations, 0 for those of a constant latent
+      ``correlation`` ``[D, D]``, Pearson's, 0 for those of a constant latent
       with others; ``within`` and ``between``, means of the absolute correlations of
       pairs in one group and in different groups, and ``within_max`` and
       ``between_max``; 0 where there is no such pair.
@@ -212,7 +213,7 @@ def group_correlation(
     matrix = unit.T @ unit
     np.fill_diagonal(matrix, 1.0)
     group = np.repeat(np.arange(len(groups)), groups)
-    result: dict[str, float | np.ndarray] = {"matrix": matrix}
+    result: dict[str, float | np.ndarray] = {"correlation": matrix}
     pairs = list(itertools.combinations(kept.tolist(), 2))
     for name, same in (("within", True), ("between", False)):
         found = [abs(matrix[a, b]) for a, b in pairs if (group[a] == group[b]) == same]

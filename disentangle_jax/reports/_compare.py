@@ -19,6 +19,7 @@ from disentangle_jax.reports._page import (
     read_pictures,
     read_scores,
     sample_sheet,
+    shows_topics,
 )
 from disentangle_jax.reports._tables import direction, format_value, score_rows
 
@@ -93,7 +94,13 @@ def write_comparison(
     workdir = pathlib.Path(workdir)
     workdir.mkdir(parents=True, exist_ok=True)
     sections = [_runs_section(groups)]
-    for parts in (_score_sections, _scatter_section, _picture_sections):
+    kinds = (_score_sections, _scatter_section, _picture_sections)
+    documents = [shows_topics(folder) for group in groups for folder in group.folders]
+    if any(documents):
+        if not all(documents):
+            raise ValueError("compare: runs on documents and on images do not compare.")
+        kinds = (_score_sections,)
+    for parts in kinds:
         for figure, body in parts(groups):
             if figure is not None:
                 figure.save(workdir)

@@ -17,6 +17,7 @@ from disentangle_jax.reports._grids import (
     sheet,
 )
 from disentangle_jax.reports._tables import format_value, score_rows
+from disentangle_jax.reports._topics import topic_figures, topic_section
 from disentangle_jax.reports._variables import variable_figures
 
 _PICTURES = (
@@ -59,11 +60,15 @@ class Figure(NamedTuple):
 
 def check_evaluated(workdir: pathlib.Path) -> None:
     """Raises a ValueError where a run has no scores, or not all pictures, to report."""
-    files = workdir / "scores.json", workdir / "pictures.npz"
+    files = [workdir / "scores.json"]
+    if not shows_topics(workdir):
+        files.append(workdir / "pictures.npz")
     if not all(file.exists() for file in files):
         raise ValueError(
             f"workdir: {workdir} was not evaluated yet; run --mode=evaluate first."
         )
+    if shows_topics(workdir):
+        return
     with np.load(workdir / "pictures.npz") as pictures:
         missing = [name for name in _PICTURES if name not in pictures]
     if missing:
@@ -71,6 +76,11 @@ def check_evaluated(workdir: pathlib.Path) -> None:
             f"workdir: {workdir} was evaluated by an older version (its pictures.npz "
             f"has no {', '.join(missing)}); run --mode=evaluate again."
         )
+
+
+def shows_topics(workdir: pathlib.Path) -> bool:
+    """Returns whether a run was evaluated on documents, which have no pictures."""
+    return (workdir / "scores.json").exists() and "topics" in read_scores(workdir)
 
 
 def read_scores(workdir: pathlib.Path) -> dict[str, Any]:
@@ -97,7 +107,11 @@ def write(workdir: pathlib.Path) -> pathlib.Path:
     check_evaluated(workdir)
     scores = read_scores(workdir)
     sections = [_scores_section(scores)]
-    for figure in _figures(workdir, scores):
+    figures = _figures
+    if "topics" in scores:
+        sections.append(topic_section(scores))
+        figures = _document_figures
+    for figure in figures(workdir, scores):
         figure.save(workdir)
         sections.append(figure.html())
     sections.append(_recipe_section(scores))
@@ -165,9 +179,22 @@ def _figures(workdir: pathlib.Path, scores: Mapping[str, Any]) -> Iterator[Figur
         png(chunk_sheet(pictures)),
     )
     yield from _heat_maps(scores)
+    yield _loss_figure(workdir)
+
+
+def _document_figures(
+    workdir: pathlib.Path, scores: Mapping[str, Any]
+) -> Iterator[Figure]:
+    for parts in topic_figures(scores):
+        yield Figure(*parts)
+    yield from _heat_maps(scores)
+    yield _loss_figure(workdir)
+
+
+def _loss_figure(workdir: pathlib.Path) -> Figure:
     rows = training.read_metrics(workdir)
     losses = [np.nan if row["loss"] is None else row["loss"] for row in rows]
-    yield Figure(
+    return Figure(
         "loss",
         "Training loss",
         "Mean loss of the steps since the last row of metrics.jsonl.",
@@ -235,7 +262,8 @@ def _scores_section(scores: Mapping[str, Any]) -> str:
     settings = scores["settings"]
     note = (
         f"Step {settings['step']}, seed {settings['seed']}; {settings['num_train']} + "
-        f"{settings['num_test']} images of the {settings['split']} split, "
+        f"{settings['num_test']} {'documents' if 'topics' in scores else 'images'} of "
+        f"the {settings['split']} split, "
         f"{settings['codes']} codes."
     )
     rows = [

@@ -5,6 +5,7 @@ import pathlib
 from typing import Any, NamedTuple
 
 from disentangle_jax import metrics
+from disentangle_jax.reports._topics import topic_lines
 
 # Plain words for the headline scores; the metrics room has the definitions.
 _MEANING = {
@@ -18,6 +19,21 @@ _MEANING = {
     "fid.reconstruction": "Inception distance of reconstructions to images (0 is best)",
     "fid.prior": "the same of images from prior codes (0 is best)",
     "fid.hybrid": "the same of images from hybrid codes (0 is best)",
+    "nll": "words given their codes, nats a document (lower is better)",
+    "kl": "what the codes cost, nats a document",
+    "perplexity": "of a word, bound, mean over documents (lower is better)",
+    "perplexity.by_words": "the same, mean over words",
+    "npmi": "coherence: whether the words of a topic come together (1 is best)",
+    "npmi.active": "the same of active topics",
+    "active_topics": "topics that tell something of a document",
+    "active_topics.information": "what all latents tell, one by one, nats",
+    "topic_correlation.within": "mean |correlation| of topics of one group",
+    "topic_correlation.between": "the same of topics of different groups",
+    "planted.matched": "correlation of the true topics with their latents (1 is best)",
+    "planted.agreement": "of true with found correlations (1 is best)",
+    "planted.partners_planted": "mean correlation of topics planted to correlate",
+    "planted.partners_found": "the same as found",
+    "planted.partners_apart": "share of them in different groups",
 }
 
 
@@ -39,7 +55,7 @@ def score_rows(scores: dict[str, Any]) -> list[Row]:
 def direction(name: str) -> str:
     """Returns ``↑`` or ``↓``, which way a number of a row is better, or nothing."""
     score = name.partition(".")[0]
-    if score in ("bce", "mse", "mse_of_mean_image"):
+    if score in ("bce", "mse", "mse_of_mean_image", "nll", "perplexity"):
         return "↓"
     if score not in metrics.names():
         return ""
@@ -56,6 +72,8 @@ def score_table(workdir: pathlib.Path) -> str:
         for row in rows
     ]
     lines += [f"{name}: not computed: {why}" for name, why in scores["errors"].items()]
+    if "topics" in scores:
+        lines += topic_lines(scores)
     return "\n".join(lines)
 
 

@@ -24,11 +24,12 @@ from disentangle_jax.training.logging import Progress
 from disentangle_jax.training.pictures import pictures
 from disentangle_jax.training.provenance import recipe, write_json
 from disentangle_jax.training.run import Run, start_workdir
+from disentangle_jax.training.topics import Documents
 from disentangle_jax.training.trained import Trained, load_trained
 
 _RECONSTRUCTIONS = 10
-# Latent variable × factor, small enough to stand beside the scores.
-_MATRICES = ("mi", "importance")
+# Latent variable × factor, or topic × topic, small enough to stand beside the scores.
+_MATRICES = ("mi", "importance", "correlation", "planted", "found")
 
 
 def evaluate(run: Run) -> dict[str, Any]:
@@ -38,7 +39,8 @@ def evaluate(run: Run) -> dict[str, Any]:
     a score has to fit, the next ``eval.num_test`` judge it (fewer of both, in the same
     ratio, where the split is smaller). The hybrid bank holds codes of training images.
     Where ``eval.fid_weights`` names a file, FID and KID of reconstructions, prior and
-    hybrid samples are computed too.
+    hybrid samples are computed too. Documents have scores of their own
+    (:class:`Documents`) and no pictures.
 
     Returns:
       The scores; those of each lane by its name where the run has lanes, whose files
@@ -46,12 +48,13 @@ def evaluate(run: Run) -> dict[str, Any]:
     """
     scores = {}
     reference = fid_reference(run)
+    documents = Documents(run) if run.method.feed == "documents" else None
     for number, (lane, model) in enumerate(zip(run.lanes, load_trained(run))):
         if not run.laned:
-            return _evaluate(model, reference)
+            return _evaluate(model, reference, documents)
         print(f"lane {number + 1} of {len(run.lanes)}: {lane.name}")
         start_workdir(model.run)
-        scores[lane.name] = _evaluate(model, reference)
+        scores[lane.name] = _evaluate(model, reference, documents)
     return scores
 
 
@@ -62,7 +65,9 @@ def evaluated_folders(run: Run) -> list[pathlib.Path]:
     return [run.lane_run(lane).workdir for lane in run.lanes]
 
 
-def _evaluate(model: Trained, reference: FidReference | None) -> dict[str, Any]:
+def _evaluate(
+    model: Trained, reference: FidReference | None, documents: Documents | None
+) -> dict[str, Any]:
     run, settings = model.run, model.run.config.eval
     rng = np.random.default_rng(settings.seed)
     indices = rng.permutation(run.test_set.indices)
@@ -71,20 +76,23 @@ def _evaluate(model: Trained, reference: FidReference | None) -> dict[str, Any]:
     if len(indices) < wanted:
         num_train = len(indices) * settings.num_train // wanted
     indices = indices[:wanted]
-    codes, errors = encode_images(model, run.test_set, indices)
-    bank = training_codes(model, rng)
-
-    scores = {
-        "reconstruction": {
+    scores: dict[str, Any] = {"reconstruction": {}, "metrics": {}, "errors": {}}
+    computed: dict[str, metrics.Score] = {}
+    if documents is not None:
+        judged = documents.judge(model, indices)
+        codes, scores["topics"] = judged.codes, judged.topics
+        scores["reconstruction"] = judged.errors
+        computed |= judged.scores
+    else:
+        codes, errors = encode_images(model, run.test_set, indices)
+        bank = training_codes(model, rng)
+        scores["reconstruction"] = {
             name: float(values.mean(dtype=np.float64))
             for name, values in errors.items()
-        },
-        "metrics": {},
-        "errors": {},
-    }
-    scores["reconstruction"]["mse_of_mean_image"] = _mean_image_mse(run, indices, rng)
-    computed: dict[str, metrics.Score] = {}
-    if run.test_set.factor_sizes:
+        }
+        mean_error = _mean_image_mse(run, indices, rng)
+        scores["reconstruction"]["mse_of_mean_image"] = mean_error
+    if run.test_set.factor_sizes and settings.scores:
         factors = run.test_set.factors(indices)
         result = metrics.evaluate(
             codes[:num_train],
@@ -124,6 +132,8 @@ def _evaluate(model: Trained, reference: FidReference | None) -> dict[str, Any]:
     scores["config"] = json.loads(run.config.to_json())
     scores |= recipe()
     write_json(run.workdir / "scores.json", scores)
+    if documents is not None:
+        return scores
     originals = run.test_set.images(indices[:_RECONSTRUCTIONS])
     drawn = pictures(model, originals, codes, bank)
     np.savez_compressed(run.workdir / "pictures.npz", **drawn)

@@ -69,6 +69,7 @@ class Run:
         factors = len(self.train_set.factor_sizes)
         return {
             "images": {"image": image},
+            "documents": {"image": jax.ShapeDtypeStruct(image.shape, "uint16")},
             "pairs": {"image": image, "image2": image},
             "labels": {
                 "image": image,
@@ -276,7 +277,8 @@ def _check_feed(
             f"config: `data.num_labels` must be at most the {count} training images "
             f"of {config.data.name}, got {config.data.num_labels}."
         )
-    if method.feed != "images" and not train_set.factor_sizes:
+    _check_documents(config, train_set, method)
+    if method.feed in ("pairs", "labels") and not train_set.factor_sizes:
         raise ValueError(
             f"config: `method.name` {config.method.name!r} needs a dataset with "
             f"factors, and {config.data.name} has none."
@@ -289,8 +291,33 @@ def _check_feed(
         method.feed != "images" or not config.lanes.same_batches
     ):
         raise ValueError(
-            "config: `train.input` must be 'stream' for methods that see pairs or "
-            "labels, and for lanes with batches of their own."
+            "config: `train.input` must be 'stream' for methods that see pairs, "
+            "labels or documents, and for lanes with batches of their own."
+        )
+
+
+def _check_documents(
+    config: ml_collections.ConfigDict, train_set: data.Dataset, method: Method
+) -> None:
+    """Raises where images and documents are mixed up, or documents are empty."""
+    documents = isinstance(train_set, data.Corpus)
+    if documents != (method.feed == "documents"):
+        needs, has = ("images", "documents") if documents else ("documents", "images")
+        raise ValueError(
+            f"config: `method.name` {config.method.name!r} needs {needs}, and "
+            f"{config.data.name} holds {has}."
+        )
+    if not documents:
+        return
+    empty = int((train_set.lengths[train_set.indices] == 0).sum())
+    if empty:
+        raise ValueError(
+            f"config: `data.name`: {empty} training documents of {config.data.name} "
+            "have no words; leave them out with Corpus.without_empty()."
+        )
+    if config.eval.fid_weights:
+        raise ValueError(
+            "config: `eval.fid_weights` must be '' for documents: FID is about images."
         )
 
 

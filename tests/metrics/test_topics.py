@@ -53,6 +53,7 @@ def test_perplexity_by_hand():
     assert metrics.perplexity(nll, lengths) == pytest.approx(4.0)  # sqrt(8 * 2)
     by_word = metrics.perplexity(nll, lengths, mean="words")
     assert by_word == pytest.approx(128 ** (1 / 3))
+    assert metrics.perplexity([1e6], [1]) == math.inf
     # Blind guesses among 7 words.
     assert metrics.perplexity(np.log(7.0) * lengths, lengths) == pytest.approx(7.0)
 
@@ -107,7 +108,7 @@ def test_group_correlation_equals_loops(rng):
             r = 1.0 if a == b else 0.0
             if a != b and 4 not in (a, b):
                 r = np.corrcoef(codes[:, a], codes[:, b])[0, 1]
-            assert got["matrix"][a, b] == pytest.approx(r, abs=1e-12)
+            assert got["correlation"][a, b] == pytest.approx(r, abs=1e-12)
             if a < b:
                 (within if (a < 2) == (b < 2) else between).append(abs(r))
     assert got["within"] == pytest.approx(np.mean(within))
@@ -115,7 +116,7 @@ def test_group_correlation_equals_loops(rng):
     assert got["within_max"] == pytest.approx(max(within))
     assert got["between_max"] == pytest.approx(max(between))
     some = metrics.group_correlation(codes, groups=(2, 3), kept=[1, 2])
-    assert some["between"] == pytest.approx(abs(got["matrix"][1, 2]))
+    assert some["between"] == pytest.approx(abs(got["correlation"][1, 2]))
     assert some["within"] == 0.0
 
 
@@ -156,7 +157,7 @@ def test_planted_correlation_finds_topics_in_any_order(rng):
         (lambda: metrics.npmi(TOPICS, COUNTS, count=1), "at least 2"),
         (lambda: metrics.perplexity([1.0], [0]), "a document without words"),
         (lambda: metrics.perplexity([1.0, 2.0], [1]), r"must be \[N\]"),
-        (lambda: metrics.perplexity([1.0], [1], mean="word"), "'documents' or 'words'"),
+        (lambda: metrics.perplexity([1.0], [1], mean="word"), "Did you mean 'words'"),
         (
             lambda: metrics.latent_information(np.zeros((3, 2)), np.zeros((3, 1))),
             "must have one shape",
