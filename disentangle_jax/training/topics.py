@@ -109,7 +109,11 @@ class Documents:
             ),
             "npmi": metrics.Score(
                 {"npmi": coherence.mean(), "active": of_active},
-                {"words": _WORDS, "reference": "train", "documents": reference.shape[0]},
+                {
+                    "words": _WORDS,
+                    "reference": "train",
+                    "documents": reference.shape[0],
+                },
             ),
             "active_topics": metrics.Score(
                 {"active_topics": len(active), "information": information.sum()},
