@@ -15,12 +15,22 @@ from disentangle_jax.data._moments import CHANNEL_MOMENTS, channel_moments, stan
 from disentangle_jax.data._pairs import pair_factors
 from disentangle_jax.data._pipeline import pipeline
 from disentangle_jax.data._registry import load, names
+from disentangle_jax.data._relations import (
+    Relation,
+    RelationTable,
+    add_relations,
+    follow,
+    random_chains,
+    relation_table,
+    relations,
+)
 from disentangle_jax.data._resize import resize
 from disentangle_jax.data._samplers import (
     bernoulli_noise,
     class_balanced,
     gaussian_noise,
     intervention_indices,
+    labelled_images,
     labelled_subset,
     with_noisy_copies,
 )
@@ -33,20 +43,28 @@ __all__ = [
     "Corpus",
     "Dataset",
     "Pairs",
+    "Relation",
+    "RelationTable",
     "Sample",
+    "add_relations",
     "bernoulli_noise",
     "channel_moments",
     "class_balanced",
     "count_words",
     "device_bytes",
     "device_sampler",
+    "follow",
     "gaussian_noise",
     "intervention_indices",
+    "labelled_images",
     "labelled_subset",
     "load",
     "names",
     "pair_factors",
     "pipeline",
+    "random_chains",
+    "relation_table",
+    "relations",
     "resize",
     "split_indices",
     "standardize",

@@ -99,6 +99,15 @@ CATALOGUE: dict[str, Entry] = {
         _DSPRITES_MD5,
         tfds="dsprites",
     ),
+    "dsprites_27": Entry(
+        "_regions",
+        "shape 3, x 3, y 3 (bands; scale and orientation vary)",
+        "12,150 of dsprites, and noisy copies, 64×64×1",
+        "Apache-2.0",
+        _DSPRITES_FETCH,
+        _DSPRITES_FILES,
+        _DSPRITES_MD5,
+    ),
     "fashion_mnist": Entry(
         "_mnist",
         "label 10",
@@ -160,10 +169,22 @@ CATALOGUE: dict[str, Entry] = {
     "rendered_dsprites": Entry(
         "_rendered_dsprites", _DSPRITES_FACTORS, "737,280 × 64×64×1", "Apache-2.0"
     ),
+    "rendered_dsprites_27": Entry(
+        "_regions",
+        "shape 3, x 3, y 3 (bands; scale and orientation vary)",
+        "12,150 of rendered_dsprites, and noisy copies, 64×64×1",
+        "Apache-2.0",
+    ),
     "rendered_shapes3d": Entry(
         "_rendered_shapes3d",
         "floor hue 10, wall hue 10, object hue 10, scale 8, shape 4, orientation 15",
         "480,000 × 64×64×3",
+        "Apache-2.0",
+    ),
+    "rendered_shapes3d_120": Entry(
+        "_regions",
+        "object hue 10, shape 4, scale 3 (bands; floor, wall, orientation vary)",
+        "19,200 of rendered_shapes3d, 64×64×3",
         "Apache-2.0",
     ),
     "rfd": Entry(
@@ -195,6 +216,15 @@ CATALOGUE: dict[str, Entry] = {
         {"3dshapes.h5": "099a2078d58cec4daad0702c55d06868"},
         tfds="shapes3d",
     ),
+    "shapes3d_120": Entry(
+        "_regions",
+        "object hue 10, shape 4, scale 3 (bands; floor, wall, orientation vary)",
+        "19,200 of shapes3d, 64×64×3",
+        "Apache-2.0",
+        "https://storage.googleapis.com/3d-shapes/3dshapes.h5",
+        "3dshapes.h5",
+        {"3dshapes.h5": "099a2078d58cec4daad0702c55d06868"},
+    ),
     "smallnorb": Entry(
         "_smallnorb",
         "category 5, elevation 9, azimuth 18, lighting 6 (instance 10 hidden, or 5)",
@@ -211,6 +241,14 @@ CATALOGUE: dict[str, Entry] = {
             ),
         },
         tfds="smallnorb",
+    ),
+    "symbols_13": Entry(
+        "_regions",
+        "symbol 13 (0–9, +, −, ×)",
+        "those of hwf, evenly drawn, 45×45×1",
+        "CC0 (Kaggle, handwritten math symbols)",
+        "https://www.kaggle.com/datasets/xainano/handwrittenmathsymbols",
+        "its folders 0 … 9, +, -, times",
     ),
     "synthetic_topics": Entry(
         "_text", "none; the topics are known", "2,000 documents", "Apache-2.0"

@@ -63,6 +63,49 @@ def labelled_subset(
     return np.sort(order[(starts[:, None] + np.arange(per_group)).ravel()])
 
 
+def labelled_images(
+    dataset: Dataset, per_combination: int, *, seed: int
+) -> dict[str, np.ndarray]:
+    """Returns some labelled images of every combination of factors.
+
+    The supervision of "Leveraging Relational Information …": tau images of each. Fewer
+    are the first of more: for a seed, the images of ``per_combination=10`` begin those
+    of 30.
+
+    Args:
+      dataset: a set with factors; images are drawn from its ``indices``.
+      per_combination: n.
+      seed: seed of the choice.
+
+    Returns:
+      ``image`` uint8 ``[C, n, H, W, channels]``, combinations in row-major order of
+      their factors, and ``count`` int32 ``[C]``, how many of the n there are: a
+      combination may have fewer, or none. What is missing is filled with zeros.
+    """
+    if per_combination < 1:
+        raise ValueError(
+            "labelled_images: `per_combination` must be at least 1, got "
+            f"{per_combination}."
+        )
+    if not dataset.factor_sizes:
+        raise ValueError(f"labelled_images: {dataset.name} has no factors.")
+    known = np.unique(dataset.indices)
+    shuffled = known[
+        np.asarray(jax.random.permutation(jax.random.key(seed), len(known)))
+    ]
+    factors = dataset.factors(shuffled)
+    combination = np.ravel_multi_index(tuple(factors.T), dataset.factor_sizes)
+    total = int(np.prod(dataset.factor_sizes))
+    image = np.zeros((total, per_combination, *dataset.image_shape), np.uint8)
+    count = np.zeros(total, np.int32)
+    for number in range(total):
+        own = shuffled[combination == number][:per_combination]
+        count[number] = len(own)
+        if len(own):
+            image[number, : len(own)] = dataset.images(own)
+    return {"image": image, "count": count}
+
+
 def class_balanced(key: jax.Array, labels: np.ndarray, n: int) -> np.ndarray:
     """Returns ``[n]`` places drawn so that every class is equally likely.
 
