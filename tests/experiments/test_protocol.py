@@ -118,6 +118,7 @@ def test_the_feature_is_the_latent_that_follows_the_ink_within_classes(rng):
     codes[:, 0] = labels + 0.01 * rng.normal(size=600)  # Follows the class, not ink.
     feature = _zero_shot.choose_feature(codes, ink, labels, 0.25)
     assert (feature.latent, feature.sign) == (2, -1)
+    assert 0.95 < feature.correlation <= 1.0
     chosen = _zero_shot.in_combinations(feature, codes, labels, ((1, "high"),))
     assert set(labels[chosen]) == {1}
     assert chosen.sum() == pytest.approx(0.25 * (labels == 1).sum(), abs=1)
