@@ -22,6 +22,7 @@ _ROOMS = (
     "models",
     "reports",
     "sampling",
+    "sweep",
     "training",
     "types",
 )
