@@ -23,6 +23,7 @@ from disentangle_jax.training.compilation import (
 )
 from disentangle_jax.training.evaluation import encode_images as encode_images
 from disentangle_jax.training.evaluation import evaluate as evaluate
+from disentangle_jax.training.evaluation import evaluate_models as evaluate_models
 from disentangle_jax.training.evaluation import (
     evaluated_folders as evaluated_folders,
 )

@@ -7,7 +7,7 @@ and ``pictures.npz``, the images that the report draws.
 import json
 import math
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -46,16 +46,40 @@ def evaluate(run: Run) -> dict[str, Any]:
       The scores; those of each lane by its name where the run has lanes, whose files
       are in folders of their own.
     """
-    scores = {}
+    scores = [scores for _, scores in evaluate_models(run)]
+    if not run.laned:
+        return scores[0]
+    return {lane.name: found for lane, found in zip(run.lanes, scores)}
+
+
+def evaluate_models(
+    run: Run, *, again: bool = True
+) -> Iterator[tuple[Trained, dict[str, Any]]]:
+    """Yields each model of `run` with its scores, as soon as these are written.
+
+    Args:
+      run: a trained run.
+      again: whether to compute scores that a model's folder holds already, of its
+        config and its step.
+    """
     reference = fid_reference(run)
     documents = Documents(run) if run.method.feed == "documents" else None
     for number, (lane, model) in enumerate(zip(run.lanes, load_trained(run))):
-        if not run.laned:
-            return _evaluate(model, reference, documents)
-        print(f"lane {number + 1} of {len(run.lanes)}: {lane.name}")
-        start_workdir(model.run)
-        scores[lane.name] = _evaluate(model, reference, documents)
-    return scores
+        if run.laned:
+            print(f"lane {number + 1} of {len(run.lanes)}: {lane.name}")
+            start_workdir(model.run)
+        scores = None if again else _stored_scores(model)
+        yield model, scores or _evaluate(model, reference, documents)
+
+
+def _stored_scores(model: Trained) -> dict[str, Any] | None:
+    """Returns the scores in a model's folder, None unless they are of this model."""
+    path = model.run.workdir / "scores.json"
+    if not path.exists():
+        return None
+    stored = json.loads(path.read_text())
+    same = stored["config"] == json.loads(model.run.config.to_json())
+    return stored if same and stored["settings"]["step"] == model.state.step else None
 
 
 def evaluated_folders(run: Run) -> list[pathlib.Path]:
