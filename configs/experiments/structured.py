@@ -12,7 +12,7 @@ epochs, five seeds each as lanes. ``:fashion`` and ``:dsprites`` do the same on 
 sets, the last with the scores of Table 3 and beta-TCVAE; ``:weights`` removes each term
 and sweeps beta and gamma on MNIST. ``:mnist_short``, ``:fashion_short``,
 ``:dsprites_short`` and ``:weights_short`` have smaller networks and some epochs only,
-each 3 to 13 minutes on two idle cores; ``:quick`` needs no download and runs some
+each 2 to 15 minutes on two idle cores; ``:quick`` needs no download and runs some
 minutes on a rendered dSprites.
 
 Expected (paper): the discrete variable of MNIST holds most of what is known of the
@@ -72,12 +72,12 @@ def get_config(preset: str = ""):
         config.model.widths, config.model.head_width = (256,), 128
         config.train.num_steps = 3000
         if name == "fashion":
-            config.lanes.seeds, config.train.num_steps = 3, 1500
+            config.lanes.seeds, config.train.num_steps = 3, 1000
         if name == "dsprites":
             experiment.baselines = ("beta_vae", "beta_tc_vae")
             config.lanes.seeds = 3
             config.model.widths, config.model.head_width = (128, 64), 64
-            config.train.batch_size, config.train.num_steps = 256, 2000
+            config.train.batch_size, config.train.num_steps = 256, 1000
         if name == "weights":
             config.lanes.seeds, config.train.num_steps = 2, 600
             experiment.equal, experiment.between = (2.0, 6.0), (1.0, 8.0)

@@ -110,6 +110,16 @@ class Concrete(NamedTuple):
     temperature: jax.Array
 
 
+def _no_pairs(z: jax.Array, columns: int) -> jax.Array:
+    """Zeros ``[R, B]`` to begin a loop over elements with.
+
+    Made of the codes, so that under ``shard_map`` they vary over devices as what is
+    added to them does.
+    """
+    zeros = jnp.where(jnp.zeros((len(z), 1), bool), z[:, :1], 0.0)
+    return jnp.broadcast_to(zeros, (len(z), columns))
+
+
 def _concrete_pairs(draws: Concrete) -> jax.Array:
     """``[R, B]`` log-density of each of R draws under each of B posteriors.
 
@@ -123,19 +133,18 @@ def _concrete_pairs(draws: Concrete) -> jax.Array:
         log_y, logits = category
         return logits[None, :] - temperature * log_y[:, None]
 
-    first = (log_y[:, 0], logits[:, 0])
-    others = (log_y[:, 1:].T, logits[:, 1:].T)
+    every, start = (log_y.T, logits.T), _no_pairs(log_y, len(logits))
     highest, _ = jax.lax.scan(
         lambda high, one: (jnp.maximum(high, score(one)), None),
-        *jax.lax.stop_gradient((score(first), others)),
+        *jax.lax.stop_gradient((start - jnp.inf, every)),
     )
     total, _ = jax.lax.scan(
         jax.checkpoint(
             lambda total, one: (total + jnp.exp(score(one) - highest), None),
             prevent_cse=False,
         ),
-        jnp.exp(score(first) - highest),
-        others,
+        start,
+        every,
     )
     return (
         math.lgamma(categories)
@@ -168,30 +177,25 @@ def _marginals_by_element(
     dims = codes[0].shape[1]
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
-    def gaussian(element: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+    def gaussian(total: jax.Array, element: tuple[jax.Array, ...]):
         z, mean, log_var = element
         pairs = distributions.gaussian_log_prob(z[:, None], mean[None], log_var[None])
-        return pairs, _over_columns(pairs, log_weights)
+        return total + pairs, _over_columns(pairs, log_weights)
 
     @jax.checkpoint
     def discrete(draws: Concrete) -> tuple[jax.Array, jax.Array]:
         pairs = _concrete_pairs(draws)
         return pairs, _over_columns(pairs, log_weights)
 
-    def next_element(total: jax.Array, element: tuple[jax.Array, ...]):
-        pairs, marginal = gaussian(element)
-        return total + pairs, marginal
-
     def of_elements(low: int, high: int) -> tuple[jax.Array, jax.Array]:
         """Densities ``[R, B]`` of some elements together, marginals ``[e, R]``."""
         totals, marginals = [], []
         if low < dims:
-            here = [array[:, low : min(high, dims)].T for array in codes]
-            total, first = gaussian(tuple(array[0] for array in here))
-            rest = tuple(array[1:] for array in here)
-            total, others = jax.lax.scan(next_element, total, rest)
+            here = tuple(array[:, low : min(high, dims)].T for array in codes)
+            start = _no_pairs(codes[0], log_weights.shape[1])
+            total, each = jax.lax.scan(gaussian, start, here)
             totals.append(total)
-            marginals += [first[None], others]
+            marginals.append(each)
         for draws in concrete[max(low, dims) - dims : max(high, dims) - dims]:
             total, one = discrete(draws)
             totals.append(total)

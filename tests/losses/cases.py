@@ -97,10 +97,6 @@ def batch_terms(batch, other, factors, axis_name=None):
         terms[f"total_correlation_{estimator}"] = losses.total_correlation(
             z, mean, log_var, estimator=estimator, **common
         )
-    densities = losses.log_q_marginals(
-        z, mean, log_var, estimator="stratified", groups=groups, **common
-    )
-    terms["log_q_marginals"] = sum(average(jnp.sin(v)) for v in densities.values())
     draws = losses.Concrete(jax.nn.log_softmax(2 * other), mean + log_var, 0.5)
     densities = losses.log_q_marginals(
         z,
@@ -111,7 +107,7 @@ def batch_terms(batch, other, factors, axis_name=None):
         concrete=[draws],
         **common,
     )
-    terms["concrete"] = sum(average(jnp.sin(v)) for v in densities.values())
+    terms["log_q_marginals"] = sum(average(jnp.sin(v)) for v in densities.values())
     densities = losses.aggregate_log_densities(
         pairwise, estimator="mss", groups=groups, **common
     )
