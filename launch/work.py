@@ -9,7 +9,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -108,20 +108,17 @@ def run_pack(sweep: sweep_lib.Sweep, pack: sweep_lib.Pack) -> None:
     began = time.monotonic()
     run = training.prepare(pack.config, folder)
     training.train(run)
-    trained_in = time.monotonic() - began
+    trained_in = (time.monotonic() - began) / len(pack.models)
 
     @jax.jit
     def encode(state: State, images: jax.Array) -> Posterior:
         return run.method.encode(state, methods.as_unit_interval(images))
 
     began = time.monotonic()
-    scored = _scores(run)
-    together = trained_in + time.monotonic() - began
-    trained_models = training.load_trained(run)
-    for model, scores, trained in zip(pack.models, scored, trained_models, strict=True):
+    scored = training.evaluate_models(run, again=False)
+    for model, (trained, scores) in zip(pack.models, scored, strict=True):
         if model.id not in wanted:
             continue
-        began = time.monotonic()
         more, kept = posterior_scores(trained, encode)
         row = {
             "id": model.id,
@@ -135,26 +132,16 @@ def run_pack(sweep: sweep_lib.Sweep, pack: sweep_lib.Pack) -> None:
             },
             "errors": scores["errors"],
             "fields": model.fields,
-            "seconds": round(together / len(pack.models) + time.monotonic() - began, 3),
+            "seconds": round(trained_in + time.monotonic() - began, 3),
             **{k: scores[k] for k in ("versions", "device", "commit", "time")},
         }
         sweep_lib.write_arrays(sweep.codes_path(model), kept)
         sweep_lib.write_row(sweep.row_path(model), row)
+        began = time.monotonic()
 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _scores(run: training.Run) -> list[dict[str, Any]]:
-    """Returns the scores of a run's lanes; computed unless their folders hold them."""
-    paths = [folder / "scores.json" for folder in training.evaluated_folders(run)]
-    with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
-        stored = [json.loads(path.read_text()) for path in paths]
-        configs = [json.loads(run.lane_run(n).config.to_json()) for n in run.lanes]
-        if [scores["config"] for scores in stored] == configs:
-            return stored
-    return list(training.evaluate(run).values())
 
 
 def posterior_scores(
