@@ -463,17 +463,19 @@ def gaussian_mixture_fit(
     r"""Fits one Gaussian with full covariance to each of several small samples.
 
     With :math:`n_k` points of mean :math:`\mu_k` and scatter :math:`S_k = \sum_i
-    (z_i - \mu_k)(z_i - \mu_k)^\top`, and :math:`v` the variance per dimension pooled
-    over all samples,
+    (z_i - \mu_k)(z_i - \mu_k)^\top`, and :math:`\bar\Sigma = \sum_k S_k / \sum_k (n_k -
+    1)` the covariance pooled over all samples,
 
-    .. math:: \Sigma_k = s \, \frac{S_k + \kappa v I}{n_k - 1 + \kappa} + 10^{-6} I
+    .. math:: \Sigma_k = s \, \frac{S_k + \kappa \bar\Sigma}{n_k - 1 + \kappa}
+              + 10^{-6} I
 
     The prior of the abstraction autoencoder ("Leveraging Relational Information for
     Learning Weakly Disentangled Representations", Sec. 3.1; its code multiplies the
     covariance by 0.1). With :math:`\kappa = 0` it is the unbiased sample covariance,
     which is singular where :math:`n_k \le D`: the paper's 10 samples in 16 dimensions.
-    :math:`\kappa` pseudo-samples of the pooled variance make it definite, and the last
-    term does where even those are equal.
+    :math:`\kappa` pseudo-samples of the pooled covariance (Friedman, "Regularized
+    Discriminant Analysis") make it definite, and the last term does where even those
+    vary too little.
 
     Args:
       codes: ``[K, n, D]``; only the first ``counts[k]`` of each row are looked at.
@@ -502,8 +504,8 @@ def gaussian_mixture_fit(
         "kni,knj->kij", centred, centred, precision=jax.lax.Precision.HIGHEST
     )
     free = jnp.maximum(size - 1.0, 0.0)
-    pooled = jnp.square(centred).sum() / (jnp.maximum(free.sum(), 1.0) * dims)
+    pooled = scatter.sum(axis=0, keepdims=True) / jnp.maximum(free.sum(), 1.0)
     eye = jnp.eye(dims, dtype=codes.dtype)[None]
     weight = jnp.maximum(free + shrinkage, jnp.finfo(codes.dtype).tiny)
-    covariances = (scatter + shrinkage * pooled * eye) / weight[:, None, None]
+    covariances = (scatter + shrinkage * pooled) / weight[:, None, None]
     return means, scale * covariances + 1e-6 * eye, counts > 0

@@ -16,6 +16,7 @@ critic, has a step of its own.
 
 from disentangle_jax.methods._method import Method as Method
 from disentangle_jax.methods._method import Networks as Networks
+from disentangle_jax.methods._method import Regions as Regions
 from disentangle_jax.methods._method import as_unit_interval as as_unit_interval
 from disentangle_jax.methods._method import gradient_method as gradient_method
 from disentangle_jax.methods._one_objective import one_objective as one_objective
@@ -23,5 +24,5 @@ from disentangle_jax.methods._registry import create as create
 from disentangle_jax.methods._registry import hyperparameters as hyperparameters
 from disentangle_jax.methods._registry import names as names
 from disentangle_jax.methods._registry import options as options
-from disentangle_jax.methods._topics import TopicModel as TopicModel
 from disentangle_jax.methods._standardized import standardized as standardized
+from disentangle_jax.methods._topics import TopicModel as TopicModel

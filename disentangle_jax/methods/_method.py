@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import optax
 
 from disentangle_jax import sampling
+from disentangle_jax.data import RelationTable
 from disentangle_jax.types import Posterior, State
 
 Batch = Mapping[str, jax.Array]
@@ -19,6 +20,39 @@ Terms = dict[str, jax.Array]
 
 # What a step folds into its key for dropout; far from the numbers that losses use.
 _DROPOUT_KEYS = 0x64726F70
+
+
+@dataclasses.dataclass(frozen=True)
+class Regions:
+    """Regions of the code that stand for combinations of factors.
+
+    Attributes:
+      factor_sizes: number of values of each factor; combination c is region c, in
+        row-major order.
+      table: where the relations lead.
+      fit_steps: ``(first, every)``: before which steps the regions are fitted; `every`
+        is 0 where that happens once.
+      fit: ``(state, labelled, hyper) -> state``; `labelled` as
+        ``data.labelled_images`` gives it.
+      log_densities: ``(state, z [N, D]) -> [N, C]`` nats; -inf for regions that no
+        labelled image showed, and for all before the fit.
+      means: ``state -> [C, D]``.
+      draw: ``(key, state, region [N]) -> z [N, D]``.
+      symbol: ``(key, state, relation [N]) -> [N, S]``, what denotes a relation: a
+        one-hot vector, or a code drawn from the region of its operator.
+      relate: ``(state, symbol [N, S], *operands [N, D]) -> [N, O, D]``, what the
+        relational learner makes of codes.
+    """
+
+    factor_sizes: tuple[int, ...]
+    table: RelationTable
+    fit_steps: tuple[int, int]
+    fit: Callable[[State, dict, Hyper], State]
+    log_densities: Callable[[State, jax.Array], jax.Array]
+    means: Callable[[State], jax.Array]
+    draw: Callable[[jax.Array, State, jax.Array], jax.Array]
+    symbol: Callable[[jax.Array, State, jax.Array], jax.Array]
+    relate: Callable[..., jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +76,8 @@ class Method:
         ``image`` and ``image2``, which share some factors; ``"labels"``: ``image``,
         and ``labelled_image`` with their ``labels [B, K]``; ``"documents"``: counts of
         words as ``image [B, V]``, which are x and the logits too.
+      regions: for methods whose codes lie in labelled regions, what they can be asked;
+        such a batch also holds ``labelled``, as ``data.labelled_images`` gives it.
     """
 
     init: Callable[[jax.Array, Batch], State]
@@ -53,6 +89,7 @@ class Method:
     discrete: tuple[int, ...] = ()
     prior: Callable[[jax.Array, State, int], jax.Array] | None = None
     feed: str = "images"
+    regions: Regions | None = None
 
 
 def as_unit_interval(image: jax.Array) -> jax.Array:

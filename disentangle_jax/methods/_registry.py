@@ -9,6 +9,7 @@ import jax
 import optax
 
 from disentangle_jax import losses
+from disentangle_jax.methods._absae import absae
 from disentangle_jax.methods._factor import factor_vae
 from disentangle_jax.methods._few_labels import few_labels_vae
 from disentangle_jax.methods._hfvae import hfvae
@@ -213,6 +214,30 @@ _METHODS: dict[str, _Spec] = {
         hyper={"alpha": 1.0, "beta": 4.0, "gamma": 3.0, "temperature": 0.66},
         options={"estimator": "stratified", "groups": None, "correlation": None},
         needs=("dataset_size",),
+    ),
+    "absae": _procedure(
+        absae,
+        hyper={
+            "beta": 0.2,
+            "gamma": 1.0,
+            "discriminator_learning_rate": 1e-4,
+            "relation_learning_rate": 1e-4,
+            "tau": 20.0,
+            "covariance_scale": 0.1,
+            "shrinkage": 1.0,
+            "label_weight": 1.0,
+        },
+        options={
+            "relations": "dsprites",
+            "relation_loss": "nll",
+            "relation_batch": 128,
+            "warmup_steps": 1000,
+            "refit_every": 0,
+            "labelled_batch": 0,
+            "width": 1024,
+            "depth": 4,
+        },
+        needs=("factor_sizes",),
     ),
     "prodlda": _topic_model(concentration=1.0),
     "nvdm": _topic_model(concentration=None),

@@ -60,7 +60,13 @@ from disentangle_jax.metrics._ordering import ordering
 from disentangle_jax.metrics._mig import dcimig, jemmig, mig, mig_sup, modularity
 from disentangle_jax.metrics._reconstruction import reconstruction
 from disentangle_jax.metrics._registry import Entry, info, names
-from disentangle_jax.metrics._relations import cluster_accuracy, relation_accuracy
+from disentangle_jax.metrics._relations import (
+    assign_components,
+    cluster_accuracy,
+    component_factors,
+    outlier_rejection,
+    relation_accuracy,
+)
 from disentangle_jax.metrics._rmig import rmig
 from disentangle_jax.metrics._sap import sap
 from disentangle_jax.metrics._topics import (
@@ -79,11 +85,13 @@ __all__ = [
     "Evaluation",
     "FeatureStatistics",
     "Score",
+    "assign_components",
     "beta_vae_score",
     "category_information",
     "check_inception_weights",
     "class_information",
     "cluster_accuracy",
+    "component_factors",
     "dci",
     "dcimig",
     "downstream",
@@ -113,6 +121,7 @@ __all__ = [
     "names",
     "ordering",
     "npmi",
+    "outlier_rejection",
     "perplexity",
     "planted_correlation",
     "precision_recall",

@@ -29,6 +29,8 @@ class AbsAE(nn.Module):
       channels: features of each convolution.
       initializer: its name.
       dtype: dtype of the arithmetic; parameters and results are float32.
+      stochastic: whether the encoder gives log-variances too: the networks of the
+        paper's beta-VAE and FactorVAE (Sec. 4.5), which are AbsAE's.
     """
 
     image_shape: tuple[int, int, int]
@@ -36,6 +38,7 @@ class AbsAE(nn.Module):
     channels: int
     initializer: str
     dtype: jnp.dtype
+    stochastic: bool = False
 
     @property
     def latent_groups(self) -> tuple[int, ...]:
@@ -53,12 +56,16 @@ class AbsAE(nn.Module):
             initializer=self.initializer,
             dtype=self.dtype,
         )
-        self.encoder = _Encoder(latent_dim=self.latent_dim, **settings)
+        heads = 2 if self.stochastic else 1
+        self.encoder = _Encoder(latent_dim=heads * self.latent_dim, **settings)
         self.decoder = _Decoder(image_shape=self.image_shape, **settings)
 
     def encode(self, x: jax.Array, *, train: bool = False) -> Posterior:
         """Images ``[B, H, W, C]`` in [0, 1] to codes ``[B, D]``."""
-        return Posterior(self.encoder(x, train))
+        codes = self.encoder(x, train)
+        if not self.stochastic:
+            return Posterior(codes)
+        return Posterior(*jnp.split(codes, 2, axis=1))
 
     def decode(self, z: jax.Array, *, train: bool = False) -> jax.Array:
         """Codes ``[B, D]`` to image logits ``[B, H, W, C]``."""
@@ -182,6 +189,7 @@ def absae(
     channels: int | None = None,
     initializer: str = "torch",
     dtype: jnp.dtype = jnp.float32,
+    stochastic: bool = False,
 ) -> AbsAE:
     """Builds `AbsAE`; 8 latents and 32 channels for grey images, 16 and 64 else."""
     height, width, colours = image_shape
@@ -196,4 +204,5 @@ def absae(
         channels=channels or (32 if colours == 1 else 64),
         initializer=initializer,
         dtype=dtype,
+        stochastic=stochastic,
     )

@@ -16,6 +16,7 @@ from disentangle_jax.reports._grids import (
     png,
     sheet,
 )
+from disentangle_jax.reports._relations import region_figures, region_section
 from disentangle_jax.reports._tables import format_value, score_rows
 from disentangle_jax.reports._topics import topic_figures, topic_section
 from disentangle_jax.reports._variables import variable_figures
@@ -107,6 +108,8 @@ def write(workdir: pathlib.Path) -> pathlib.Path:
     check_evaluated(workdir)
     scores = read_scores(workdir)
     sections = [_scores_section(scores)]
+    if "regions" in scores:
+        sections.append(region_section(scores))
     figures = _figures
     if "topics" in scores:
         sections.append(topic_section(scores))
@@ -165,9 +168,9 @@ def _figures(workdir: pathlib.Path, scores: Mapping[str, Any]) -> Iterator[Figur
     yield Figure(
         "priors",
         "Prior samples",
-        "New images from codes drawn from a standard normal distribution. Models "
-        "without a prior (AE, SAE, AdaAE) never saw such codes in training: theirs are "
-        "shown for comparison with the hybrids.",
+        "New images from codes drawn from the prior, a standard normal distribution "
+        "unless the method has another. Models without a prior (AE, SAE, AdaAE) never "
+        "saw such codes in training: theirs are shown for comparison with the hybrids.",
         png(sample_sheet(pictures["priors"])),
     )
     yield Figure(
@@ -178,6 +181,9 @@ def _figures(workdir: pathlib.Path, scores: Mapping[str, Any]) -> Iterator[Figur
         "along a row is what these variables hold.",
         png(chunk_sheet(pictures)),
     )
+    if "regions" in scores:
+        for parts in region_figures(scores, pictures):
+            yield Figure(*parts)
     yield from _heat_maps(scores)
     yield _loss_figure(workdir)
 

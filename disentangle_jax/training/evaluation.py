@@ -23,6 +23,7 @@ from disentangle_jax.training.generation import (
 from disentangle_jax.training.logging import Progress
 from disentangle_jax.training.pictures import pictures
 from disentangle_jax.training.provenance import recipe, write_json
+from disentangle_jax.training.regions import evaluate_regions
 from disentangle_jax.training.run import Run, start_workdir
 from disentangle_jax.training.topics import Documents
 from disentangle_jax.training.trained import Trained, load_trained
@@ -131,6 +132,10 @@ def _evaluate(
         scores["errors"] = result.errors
     if reference is not None:
         computed |= fid_scores(model, reference, bank)
+    shown: dict[str, np.ndarray] = {}
+    if run.method.regions is not None:
+        images, factors = run.test_set.images(indices), run.test_set.factors(indices)
+        scores["regions"], shown = evaluate_regions(model, images, codes, factors)
     scores["metrics"] = {
         name: {
             "values": _jsonable(score),
@@ -159,7 +164,7 @@ def _evaluate(
     if documents is not None:
         return scores
     originals = run.test_set.images(indices[:_RECONSTRUCTIONS])
-    drawn = pictures(model, originals, codes, bank)
+    drawn = pictures(model, originals, codes, bank) | shown
     np.savez_compressed(run.workdir / "pictures.npz", **drawn)
     return scores
 

@@ -229,6 +229,9 @@ def _steps(
             waiting.clear()
 
     for batches in device_batches(run, start):
+        if program_lib.fits_before(run, step):
+            fit = jax.jit(program.fit, donate_argnums=0, out_shardings=places[0])
+            carry = fit(carry, constants)
         inputs = {"batches": batches, "constants": constants}
         votes = agreement.votes(stop.received is not None)
         carry, terms, stop_wished = compiled(carry, inputs, votes)

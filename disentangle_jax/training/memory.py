@@ -133,7 +133,7 @@ def _abstract_arguments(run: Run) -> tuple[Any, ...]:
     batch = {
         name: jax.ShapeDtypeStruct((s.shape[0] // share, *s.shape[1:]), s.dtype)
         for name, s in run.example().items()
-    }
+    } | run.labelled_example()
     key = jax.eval_shape(lambda: jax.random.key(0))
     state = jax.eval_shape(run.method.init, key, batch)
     scalar = jax.ShapeDtypeStruct((), "float32")

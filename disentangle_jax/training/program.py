@@ -1,5 +1,6 @@
 """The compiled program of a run: its first state, and several steps at a time."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -38,13 +39,16 @@ class Program(NamedTuple):
       init: ``() -> Carry``.
       steps: ``(carry, inputs) -> (carry, terms)``; `terms` have a leading step axis
         ``[k]``, then the lane axis where there are lanes.
-      constants: arrays that ``inputs["constants"]`` must hold: keys, hyperparameters
-        and the device-resident images.
+      constants: arrays that ``inputs["constants"]`` must hold: keys, hyperparameters,
+        the device-resident images and the labelled ones.
+      fit: ``(carry, constants) -> carry``, what is done before the few steps for which
+        :func:`fits_before` says so; None where nothing ever is.
     """
 
     init: Callable[[], Carry]
     steps: Callable[[Carry, dict], tuple[Carry, dict]]
     constants: dict
+    fit: Callable[[Carry, dict], Carry] | None
 
 
 def build(run: Run) -> Program:
@@ -69,6 +73,13 @@ def build(run: Run) -> Program:
     if train.input == "device":
         draw, constants["images"] = data.device_sampler(run.train_set)
 
+    regions = run.method.regions
+    for name, shapes in run.labelled_example().items():
+        labelled = data.labelled_images(
+            run.train_set, shapes["image"].shape[1], seed=run.config.data.seed
+        )
+        constants[name] = jax.tree.map(jnp.asarray, labelled)
+
     def first(key: jax.Array) -> tuple[State, Any]:
         zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), run.example())
         state = run.method.init(key, zeros)
@@ -80,7 +91,8 @@ def build(run: Run) -> Program:
         alive = jnp.ones(len(lanes) if laned else (), bool)
         return Carry(jnp.zeros((), jnp.int32), state, average, alive)
 
-    def one_model(step, key, hyper, batch, state, average, alive):
+    def one_model(common, step, key, hyper, batch, state, average, alive):
+        batch = {**batch, **common}
         hyper = {
             name: value * schedules[name](step) if name in schedules else value
             for name, value in hyper.items()
@@ -99,11 +111,13 @@ def build(run: Run) -> Program:
     def all_models(step, constants, batch, carry):
         args = (constants["keys"], constants["hyper"])
         rest = (carry.state, carry.average, carry.alive)
+        common = {name: constants[name] for name in run.labelled_example()}
+        one = functools.partial(one_model, common)
         if not laned:
-            return one_model(step, *args, batch, *rest)
+            return one(step, *args, batch, *rest)
         shared = run.config.lanes.same_batches
         axes = (None, 0, 0, None if shared else 0, 0, 0, 0)
-        many = jax.vmap(one_model, in_axes=axes)
+        many = jax.vmap(one, in_axes=axes)
         if at_once == len(lanes):
             return many(step, *args, batch, *rest)
         # Some lanes after the other, so that only their activations live. Those that
@@ -161,7 +175,23 @@ def build(run: Run) -> Program:
             length=train.steps_per_dispatch,
         )
 
-    return Program(init, steps, constants)
+    def fit(carry: Carry, constants: dict) -> Carry:
+        def one(state: State, hyper: dict) -> State:
+            return regions.fit(state, constants["labelled"], hyper)
+
+        state = (jax.vmap(one) if laned else one)(carry.state, constants["hyper"])
+        return carry._replace(state=state)
+
+    return Program(init, steps, constants, None if regions is None else fit)
+
+
+def fits_before(run: Run, step: int) -> bool:
+    """Returns whether the regions of the method are fitted before this step."""
+    if run.method.regions is None:
+        return False
+    first, every = run.method.regions.fit_steps
+    again = every > 0 and step > first and (step - first) % every == 0
+    return step == first or again
 
 
 def lanes_at_once(run: Run) -> int:

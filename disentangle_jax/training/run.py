@@ -78,6 +78,17 @@ class Run:
             },
         }[self.method.feed]
 
+    def labelled_example(self) -> dict[str, dict[str, jax.ShapeDtypeStruct]]:
+        """Returns the shapes of what a step of a method with regions has besides."""
+        regions = self.method.regions
+        if regions is None:
+            return {}
+        most = max(math.ceil(lane.hyper["tau"]) for lane in self.lanes)
+        shape = (math.prod(regions.factor_sizes), most, *self.train_set.image_shape)
+        image = jax.ShapeDtypeStruct(shape, "uint8")
+        count = jax.ShapeDtypeStruct(shape[:1], "int32")
+        return {"labelled": {"image": image, "count": count}}
+
     def lane_run(self, lane: Lane) -> "Run":
         """Returns the run that one lane is, in a folder below this one's."""
         return dataclasses.replace(
@@ -132,6 +143,7 @@ def prepare(
     if config.data.standardize:
         method = methods.standardized(method, *_moments(config))
     _check_feed(config, train_set, method)
+    _check_regions(config, method)
     _check_frozen(config, train_set, method)
     known = metrics.names(needs=("factors", "codes", "full grid"))
     for score in config.eval.scores:
@@ -318,6 +330,31 @@ def _check_documents(
     if config.eval.fid_weights:
         raise ValueError(
             "config: `eval.fid_weights` must be '' for documents: FID is about images."
+        )
+
+
+def _check_regions(config: ml_collections.ConfigDict, method: Method) -> None:
+    """Raises where the regions of a method could not be fitted in time."""
+    if method.regions is None:
+        return
+    first, every = method.regions.fit_steps
+    together = config.train.steps_per_dispatch
+    for field, steps in (("warmup_steps", first), ("refit_every", every)):
+        if steps % together:
+            raise ValueError(
+                f"config: `method.{field}` must be a multiple of the {together} steps "
+                f"of `train.steps_per_dispatch`, got {steps}."
+            )
+    if config.train.num_steps <= first:
+        raise ValueError(
+            f"config: `train.num_steps` must be more than the {first} steps of "
+            f"`method.warmup_steps`, got {config.train.num_steps}."
+        )
+    if not config.lanes.same_batches or config.data.standardize:
+        raise ValueError(
+            "config: `lanes.same_batches` must be True and `data.standardize` False "
+            "for methods with labelled regions: all lanes have the same labelled "
+            "images, in [0, 1]."
         )
 
 

@@ -81,8 +81,11 @@ def fed(method, examples):
     return {name: examples[name] for name in names}
 
 
-# Topic models see documents, not images: test_topics.py.
-@pytest.mark.parametrize("name", sorted({*methods.names()} - {"prodlda", "nvdm"}))
+# Topic models see documents, not images, and AbsAE labelled regions: test_topics.py and
+# test_absae.py.
+@pytest.mark.parametrize(
+    "name", sorted({*methods.names()} - {"prodlda", "nvdm", "absae"})
+)
 def test_loss_falls_on_one_batch(name, getkey):
     method = create(name)
     data = fed(method, batch(getkey()))

@@ -52,7 +52,7 @@ def test_every_score_is_registered():
         if callable(getattr(metrics, name))
         and getattr(metrics, name).__annotations__.get("return") is metrics.Score
     }  # fmt: skip
-    hooks = {"cluster_accuracy", "relation_accuracy"}
+    hooks = {"cluster_accuracy", "outlier_rejection", "relation_accuracy"}
     hooks |= {"matching_accuracy", "class_information"}
     assert scores - hooks == set(metrics.names())
     for name in metrics.names():
