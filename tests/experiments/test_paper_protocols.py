@@ -9,7 +9,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from disentangle_jax import experiments, metrics, training
-from disentangle_jax.experiments import _capacity, _model_table
+from disentangle_jax.experiments import _capacity, _model_table, _systems
 from tests.training import tiny
 
 
@@ -30,16 +30,17 @@ def run(tested, workdir: pathlib.Path) -> dict:
     return json.loads((workdir / "result.json").read_text())["values"]
 
 
-def narrow(tested):
-    tested.model = {"name": "ae", "channels": 8, "latent_dim": 12}
-    return tested
+@pytest.fixture
+def small_systems(monkeypatch):
+    """Perceptrons in the places of two systems: they compile in a second."""
+    small = {"ae": ("fc1200", "ae"), "beta_vae": ("fc1200", "beta_vae")}
+    monkeypatch.setattr(_systems, "_BASELINES", small)
 
 
-def test_extrapolation_freezes_what_it_says_and_scores_novel_images(tmp_path):
-    tested = narrow(
-        config("extrapolation", models=("ae",), second_steps=2, num_novel=20)
-    )
-    tested.lanes.seeds = 2
+def test_extrapolation_freezes_what_it_says_and_scores_novel_images(
+    tmp_path, small_systems
+):
+    tested = config("extrapolation", models=("ae",), second_steps=2, num_novel=20)
     values = run(tested, tmp_path)
     assert set(values["mse_x1000"]["ae"]) == {"neither", "encoder", "decoder", "both"}
     assert values["novel_images"] == 20
@@ -107,18 +108,36 @@ def test_a_factor_is_known_from_where_it_stays_known():
     assert _capacity.first_known(shares, 0.6) is None
 
 
-def test_model_table_chooses_beta_by_validation_loss(tmp_path, monkeypatch):
-    monkeypatch.setattr(_model_table, "_VALIDATION_IMAGES", 32)
-    tested = narrow(config("model_table", models=("ae", "beta_vae"), betas=(2.0, 8.0)))
+def test_model_table_chooses_beta_by_validation_loss(
+    tmp_path, monkeypatch, small_systems
+):
+    measured = []
+
+    def loss(model, dataset, indices, beta):
+        measured.append((model, dataset, indices[:32], beta))
+        return abs(beta - 8.0)
+
+    plain = _model_table._validation_loss
+    monkeypatch.setattr(_model_table, "_validation_loss", loss)
+    tested = config("model_table", models=("ae", "beta_vae"), betas=(2.0, 8.0))
     tested.eval.scores = ("mig", "modularity")
     tested.lanes.seeds = 2
     values = run(tested, tmp_path)
-    assert values["beta"] == 2.0  # The same KL weighs less.
+    assert values["beta"] == 8.0
+    assert sorted(beta for *_, beta in measured) == [2.0, 2.0, 8.0, 8.0]
+    # The loss itself: beta weighs the KL divergence of validation images.
+    model, dataset, indices, _ = measured[0]
+    assert set(indices) <= set(training.load_split(tested, "validation").indices)
+    x = (dataset.images(indices) / 255).astype(np.float32)
+    mean, log_var, _ = model.run.method.encode(model.state, x)
+    kl = 0.5 * np.sum(mean**2 + np.exp(log_var) - 1 - log_var) / len(x)
+    gap = plain(model, dataset, indices, 800.0) - plain(model, dataset, indices, 200.0)
+    assert gap == pytest.approx(600.0 * float(kl), rel=1e-3)
     assert [len(v) for v in values["scores"].values()] == [2, 2]
     assert set(values["scores"]["ae"][0]) >= {"MIG", "ModExp", "mse"}
     text = (tmp_path / "scores.csv").read_text()
     assert "[0.093]" in text  # The paper's MIG of the AE stands beside ours.
-    assert "beta_vae (beta 2)" in text
+    assert "beta_vae (beta 8)" in text
 
 
 def test_published_tables_have_the_papers_values():
@@ -185,7 +204,7 @@ def test_factor_importance_of_xysquares(tmp_path):
     ],
 )
 def test_contradictions_are_told(tmp_path, name, options, fields, message):
-    tested = narrow(config(name, **options))
+    tested = config(name, **options)
     for field, value in fields.items():
         section, field = field.split(".")
         tested[section][field] = value
