@@ -17,8 +17,11 @@ needs no download; ``:quick`` is the same for a minute on a 2-core CPU.
 ``--config.method.beta=1 --config.method.gamma=1`` is the VAE objective of ProdLDA and
 NVDM.
 
-Expected: on the known topics every topic is found by a latent, partners lie in
-different groups, and their correlations are found; the VAE objective mixes the groups.
+Expected: with ``:quick`` (half a minute of training) and the seeds 0, 1, 2 the topics
+that were planted to correlate (0.76) correlate 0.76, 0.78 and 1.00 as found, and 5, 3
+and 5 of the five pairs lie in different groups; topics of one group correlate 0.16 on
+average. The VAE objective merges such pairs (0.98 to 1.00), splits 3, 3 and 5 of them,
+and has 0.30 within groups.
 """
 
 from disentangle_jax import config as config_lib
