@@ -25,6 +25,10 @@ the continuous variables; ``between``, with two or more groups of them
 (``--config.method.groups=(5,5,1)``), that between groups; a matrix is taken as given.
 
 Expected: scores vary more by seed than by strength (paper, Sec. 5.1): train several.
+Where the continuous variables tell images apart, what the class knows of an image they
+know too, I(z; c) = I(x; c), and beta is a price on the class itself: after some epochs
+at beta 4 it may hold nothing yet. Train longer, or begin with a smaller beta
+(``--config.train.schedules.beta="('linear', 0.0, 1.0, 0, 10000)"``).
 The last numbers of a code are its class as a one-hot vector.
 """
 

@@ -160,9 +160,9 @@ def _analyse(model: training.Trained, subject: _Subject) -> dict[str, Any]:
         "pruned": metrics.pruned_latents(held),
     }
     if method.discrete:
-        found["category_information"] = metrics.category_information(
-            logits, discrete=method.discrete
-        ).tolist()
+        held = metrics.category_information(logits, discrete=method.discrete)
+        found["category_information"] = held.tolist()
+        found["discrete_information"] = float(held.max())
         classes = codes[:, dims : dims + method.discrete[0]].argmax(axis=1)
         matched = metrics.matching_accuracy(classes, subject.labels)
         found |= {"accuracy": matched["accuracy"], "purity": matched["purity"]}
@@ -300,6 +300,7 @@ def _spread(values: list[float]) -> str:
 
 _COLUMNS = {
     "accuracy": "accuracy",
+    "discrete_information": "I(x; c)",
     "label_in_discrete": "I(y; c)",
     "label_in_continuous": "max I(y; z_d)",
     "gap": "gap",
@@ -340,8 +341,10 @@ def _models_table(
         "models",
         "Classes, information on the label, pruned dimensions",
         "Accuracy: of the classes of the discrete variable, matched to the labels of "
-        f"`{config.experiment.label}` best. Informations in nats, by plug-in on "
-        "test images; gap: discrete minus best continuous. Pruned: continuous "
+        f"`{config.experiment.label}` best. Informations in nats on test images. "
+        "I(x; c): of the probabilities of the classes; near 0 the variable has "
+        "collapsed, and its classes are the largest of almost equal ones. I(y; ·): "
+        "plug-in; gap: discrete minus best continuous. Pruned: continuous "
         "dimensions with I(x; z_d) below 0.05 nats. Kept: how often the class stays "
         "when the latent that follows the amount of ink moves over -3 … 3, by nearest "
         "neighbours in pixels and by the model's own classes. Mean ± standard "

@@ -156,8 +156,8 @@ def pruned_latents(latent_information: ArrayLike, *, threshold: float = 0.05) ->
 
     Args:
       latent_information: ``[D]`` nats, of `latent_information`.
-      threshold: nats below which a latent counts as pruned. Informations of used
-        dimensions are 1 nat and more, those of unused ones below 0.01.
+      threshold: nats below which a latent counts as pruned. Trained models have few
+        values near it: dimensions in use hold 0.6 nats and more, others below 0.02.
     """
     values = to_numpy("pruned_latents", "latent_information", latent_information)
     if not threshold > 0:

@@ -84,5 +84,6 @@ def test_a_whole_page(tmp_path):
         assert len(one["latent_information"]) == 10
         assert one["pruned"] == np.sum(np.array(one["latent_information"]) < 0.05)
         assert 0 <= one["moved"]["kept_by_own_classes"]["all"] <= 1
+        assert 0 <= one["discrete_information"] <= np.log(3)
         assert 0 <= one["kim"] <= 1 and 0 <= one["eastwood_disentanglement"] <= 1
     assert "accuracy" not in values["vae"][0]
