@@ -19,6 +19,7 @@ from disentangle_jax.experiments import (
     _factor_importance,
     _model_table,
     _overlap,
+    _relations,
     _structured,
     _zero_shot,
 )
@@ -33,6 +34,7 @@ _PROTOCOLS: dict[str, Protocol] = {
     "factor_importance": _factor_importance.PROTOCOL,
     "model_table": _model_table.PROTOCOL,
     "overlap": _overlap.PROTOCOL,
+    "relations": _relations.PROTOCOL,
     "structured": _structured.PROTOCOL,
     "zero_shot": _zero_shot.PROTOCOL,
 }
