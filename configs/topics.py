@@ -21,7 +21,9 @@ Expected: with ``:quick`` (half a minute of training) and the seeds 0, 1, 2 the 
 that were planted to correlate (0.76) correlate 0.76, 0.78 and 1.00 as found, and 5, 3
 and 5 of the five pairs lie in different groups; topics of one group correlate 0.16 on
 average. The VAE objective merges such pairs (0.98 to 1.00), splits 3, 3 and 5 of them,
-and has 0.30 within groups.
+and has 0.30 within groups. ``:nvdm`` with batch 200, learning rate 1e-3 and 600 steps,
+three seeds: mean correlation 0.097 within and 0.131 between groups, perplexity of words
+1031 ± 5; with the VAE objective 0.137 and 0.138, and 982 ± 6.
 """
 
 from disentangle_jax import config as config_lib
