@@ -116,7 +116,7 @@ class Estimate(NamedTuple):
 
     Attributes:
       value: of the models that are there.
-      low: 2.5 % quantile over resampled seeds.
+      low: 2.5 % quantile over resampled seeds, see :func:`bootstrap`.
       high: 97.5 % quantile.
     """
 
@@ -135,7 +135,10 @@ def bootstrap(
     """Returns a function of a grid, with the interval that chance of seeds gives.
 
     All models of a seed are drawn together, with replacement, as often as there are
-    seeds. With few seeds (three have 10 different draws) intervals are rough.
+    seeds. The quantiles of the draws are moved so that their median is the value, and
+    kept within what was drawn: a seed that is drawn twice agrees with itself, so that
+    shares of explained variance come out too large in every draw. With few seeds
+    (three have 10 different draws) intervals are rough.
 
     Args:
       data: the grid.
@@ -157,8 +160,12 @@ def bootstrap(
     low, high = np.full((2, *value.shape), np.nan)
     defined = np.isfinite(draws).any(axis=0)
     if defined.any():
-        ends = np.nanquantile(draws[:, defined], (0.025, 0.975), axis=0)
-        low[defined], high[defined] = ends
+        known, found = draws[:, defined], value[defined]
+        ends = np.nanquantile(known, (0.025, 0.5, 0.975), axis=0)
+        moved = ends[[0, 2]] + (found - ends[1])
+        least = np.fmin(np.nanmin(known, axis=0), found)
+        most = np.fmax(np.nanmax(known, axis=0), found)
+        low[defined], high[defined] = np.clip(moved, least, most)
     return Estimate(value, low, high)
 
 

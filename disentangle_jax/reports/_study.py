@@ -108,7 +108,10 @@ def strength_curves(
     grid[-1].set_xlabel("strength of the method, from its smallest to its largest")
     longest = max(len(v[0]) for methods in panels.values() for v in methods.values())
     grid[-1].set_xticks(range(1, longest + 1))
-    grid[0].legend(fontsize=7, ncols=2)
+    figure.legend(
+        *grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=3,
+        fontsize=7,
+    )  # fmt: skip
     return _png(figure)
 
 
@@ -137,7 +140,10 @@ def clouds(
         axes.tick_params(labelsize=8)
         axes.grid(alpha=0.3)
     grid[-1].set_xlabel(x_name)
-    grid[0].legend(fontsize=7, ncols=2)
+    figure.legend(
+        *grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=3,
+        fontsize=7,
+    )  # fmt: skip
     return _png(figure)
 
 

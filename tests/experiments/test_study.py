@@ -172,6 +172,14 @@ def test_bootstrap_draws_seeds_with_all_their_models():
     assert found.high[1] == pytest.approx(1.5 + 1.96 * 0.559, abs=0.2)
 
 
+def test_bootstrap_moves_what_repeated_seeds_bias(rng):
+    methods = [(f"m{i}", 1.0) for i in range(4)]
+    grid = made(rng.normal(size=(1, 1, 4, 5)), methods=methods)  # Nothing is planted.
+    found = study.bootstrap(grid, study.variances_explained)
+    value, low, high = (float(part[0, 0, 0]) for part in found)
+    assert 0 <= low < value < high <= 1
+
+
 def test_bootstrap_interval_of_the_undefined_is_undefined():
     grid = made([[[[1.0, 1.0]]]])
     found = study.bootstrap(grid, lambda g: np.array([np.nan]), resamples=3)
