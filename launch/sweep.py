@@ -38,6 +38,7 @@ rows are missing; 2 where the command is wrong; 130 or 143 where a signal stoppe
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -64,6 +65,8 @@ _SLURM_OPTIONS = ("partition", "constraint", "account")
 _K8S_OPTIONS = ("image", "volume", "tpu")
 # Seconds between looks at a running sweep.
 _LOOK_EVERY = 2.0
+# Seconds that a worker may take to save its state.
+_ASK_AGAIN = 30.0
 
 
 class _Parser(argparse.ArgumentParser):
@@ -252,15 +255,27 @@ def _local(sweep: sweep_lib.Sweep, count: int) -> int:
             line.show(_text(work.status(sweep)))
         line.end()
     except BaseException:
-        for worker in workers:
-            if worker.poll() is None:
-                worker.send_signal(signal.SIGTERM)
-        for worker in workers:
-            worker.wait()
+        _stop(workers)
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
     return _told(sweep)
+
+
+def _stop(workers: Sequence[subprocess.Popen]) -> None:
+    """Asks workers to stop, and waits until they have saved their state.
+
+    One that is asked at the very end of its training goes on to score it: it is asked
+    again.
+    """
+    while any(worker.poll() is None for worker in workers):
+        for worker in workers:
+            if worker.poll() is None:
+                worker.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + _ASK_AGAIN
+        for worker in workers:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.wait(max(0.0, deadline - time.monotonic()))
 
 
 class _Line:
