@@ -8,7 +8,7 @@ import numpy as np
 from disentangle_jax.reports import _html
 from disentangle_jax.reports._grids import png, sheet
 
-_ROW = 12  # Regions in a row of decoded means, unless a factor suggests better.
+_ROW = 13  # Regions in a row of decoded means, at most.
 
 
 def format_share(value: float | None) -> str:
@@ -111,8 +111,13 @@ def region_figures(
 ) -> list[tuple[str, str, str, bytes]]:
     """Returns name, title, caption and PNG of each picture."""
     means, names = pictures["region_means"], scores["regions"]["relation_names"]
-    row = scores["regions"]["factor_sizes"][-1] ** 2
-    row = row if row <= _ROW and len(means) % row == 0 else min(_ROW, len(means))
+    # As many of the last factors as fit into a row; others go down.
+    row = 1
+    for size in reversed(scores["regions"]["factor_sizes"]):
+        if row * size > _ROW:
+            break
+        row *= size
+    row = row if row > 1 else _ROW
     filled = np.full((-len(means) % row, *means.shape[1:]), 255, np.uint8)
     rows = np.concatenate([means, filled]).reshape(-1, row, *means.shape[1:])
     strips = pictures["relation_strips"]
