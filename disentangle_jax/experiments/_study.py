@@ -129,20 +129,22 @@ def bootstrap(
     data: Grid,
     function: Callable[[Grid], np.ndarray],
     *,
+    within: tuple[float, float] = (-np.inf, np.inf),
     resamples: int = 200,
     seed: int = 0,
 ) -> Estimate:
     """Returns a function of a grid, with the interval that chance of seeds gives.
 
     All models of a seed are drawn together, with replacement, as often as there are
-    seeds. The quantiles of the draws are moved so that their median is the value, and
-    kept within what was drawn: a seed that is drawn twice agrees with itself, so that
-    shares of explained variance come out too large in every draw. With few seeds
-    (three have 10 different draws) intervals are rough.
+    seeds. The quantiles of the draws are moved so that their median is the value: a
+    seed that is drawn twice agrees with itself, so that shares of explained variance
+    come out too large in every draw. With few seeds (three have 10 different draws)
+    intervals are rough.
 
     Args:
       data: the grid.
       function: from a grid to an array of a fixed shape; NaN where it is undefined.
+      within: smallest and largest possible number.
       resamples: number of draws.
       seed: of the draws.
     """
@@ -163,9 +165,7 @@ def bootstrap(
         known, found = draws[:, defined], value[defined]
         ends = np.nanquantile(known, (0.025, 0.5, 0.975), axis=0)
         moved = ends[[0, 2]] + (found - ends[1])
-        least = np.fmin(np.nanmin(known, axis=0), found)
-        most = np.fmax(np.nanmax(known, axis=0), found)
-        low[defined], high[defined] = np.clip(moved, least, most)
+        low[defined], high[defined] = np.clip(moved, *within)
     return Estimate(value, low, high)
 
 

@@ -1,7 +1,7 @@
 """The page of a study: every analysis as a plot or a table, with intervals."""
 
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,8 +112,12 @@ def _interval(estimate: _study.Estimate, place: tuple, scale: float = 100.0) -> 
     return f"{value:.0f} [{low:.0f}, {high:.0f}]"
 
 
-def _estimate(data: _study.Grid, function) -> _study.Estimate:
-    return _study.bootstrap(data, function, resamples=_RESAMPLES)
+def _estimate(
+    data: _study.Grid,
+    function: Callable[[_study.Grid], np.ndarray],
+    within: tuple[float, float] = (0.0, 1.0),
+) -> _study.Estimate:
+    return _study.bootstrap(data, function, within=within, resamples=_RESAMPLES)
 
 
 _Parts = Iterator[reports.Figure | reports.Table]
@@ -248,7 +252,9 @@ def _matrix_parts(
     columns = {k: v for k, v in columns.items() if k in data.names}
     if not rows or not columns:
         return
-    found = _estimate(data, lambda g: _study.rank_correlations(g, [*rows], [*columns]))
+    found = _estimate(
+        data, lambda g: _study.rank_correlations(g, [*rows], [*columns]), (-1.0, 1.0)
+    )
     yield reports.Figure(
         file,
         title,
@@ -287,7 +293,7 @@ def _total_correlation_part(data) -> _Parts:
     names = [name for name in ("tc_sampled", "tc_mean") if name in data.names]
     if not names:
         return
-    found = _estimate(data, lambda g: _study.means_by_setting(g, names))
+    found = _estimate(data, lambda g: _study.means_by_setting(g, names), (0.0, np.inf))
     words = {"tc_sampled": "sampled codes", "tc_mean": "mean codes"}
     for d, dataset in enumerate(data.datasets):
         panels = {
