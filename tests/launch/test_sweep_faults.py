@@ -236,7 +236,7 @@ def wait_for(condition, seconds=120):
         time.sleep(0.05)
 
 
-def test_killed_coordinator_killed_worker_and_a_second_launcher(tmp_path, finished):
+def test_killed_coordinator_killed_worker_and_a_second_launcher(tmp_path):
     """The coordinator is killed, then a worker; another launcher ends the sweep."""
     workdir = tmp_path / "sweep"
     argv = [sys.executable, "-m", "launch.sweep", f"--config={TINY}:long", "--lanes=2"]
