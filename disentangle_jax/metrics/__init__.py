@@ -56,8 +56,8 @@ from disentangle_jax.metrics._irs import irs
 from disentangle_jax.metrics._lanes import evaluate_lanes
 from disentangle_jax.metrics._mcc import mcc
 from disentangle_jax.metrics._med import med
-from disentangle_jax.metrics._ordering import ordering
 from disentangle_jax.metrics._mig import dcimig, jemmig, mig, mig_sup, modularity
+from disentangle_jax.metrics._ordering import ordering
 from disentangle_jax.metrics._reconstruction import reconstruction
 from disentangle_jax.metrics._registry import Entry, info, names
 from disentangle_jax.metrics._relations import (
