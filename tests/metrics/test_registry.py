@@ -53,7 +53,7 @@ def test_every_score_is_registered():
         and getattr(metrics, name).__annotations__.get("return") is metrics.Score
     }  # fmt: skip
     hooks = {"cluster_accuracy", "outlier_rejection", "relation_accuracy"}
-    hooks |= {"matching_accuracy", "class_information"}
+    hooks |= {"matching_accuracy", "class_information", "ordering"}
     assert scores - hooks == set(metrics.names())
     for name in metrics.names():
         assert metrics.info(name).function is getattr(metrics, name)
