@@ -11,7 +11,7 @@ raises the capacity of one model from 0 to 25 nats in eleven stages on a dSprite
 needs no download (``--config.data.name=dsprites`` for the publisher's file; up to 50
 nats for CelebA). ``--config=configs/experiments/capacity.py:quick`` has four stages.
 
-Expected (paper): position is learned first, then scale, shape and orientation.
+Expected: in the paper position is learned first, then scale, shape and orientation.
 """
 
 from ml_collections import ConfigDict

@@ -14,8 +14,8 @@ networks and few steps. ``--config.data.name=shapes3d`` takes the publisher's fi
 ``--config.experiment.novel_split=train`` the images that the authors' notebook scores,
 ``--config.train.start_optimizer=False`` a fresh Adam in the second stage.
 
-Expected (paper): updating the decoder alone comes close to updating both; the encoder
-alone stays far.
+Expected: in the paper updating the decoder alone comes close to updating both; the
+encoder alone stays far.
 """
 
 from ml_collections import ConfigDict

@@ -13,8 +13,8 @@ publishers' files and the paper's settings for them. FID needs
 ``--config.eval.fid_weights=FILE``. ``:quick`` compares SAE-12, AE, VAE and AdaAE-12
 with narrow networks.
 
-Expected (paper): SAE-12 has the highest DCI-d on 3D Shapes (0.999), AE and AdaAE-12
-are far below; structural decoders put high-level factors first.
+Expected: in the paper SAE-12 has the highest DCI-d on 3D Shapes (0.999), AE and
+AdaAE-12 are far below; structural decoders put high-level factors first.
 """
 
 from ml_collections import ConfigDict

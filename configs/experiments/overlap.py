@@ -12,7 +12,7 @@ Preset ``:spacing`` sweeps the spacing of the squares from 8 to 1 (Fig. 9),
 ``:adversarial`` eight strengths on five sets (Fig. 6; needs Cars3D, 3D Shapes,
 SmallNORB and dSprites), ``:quick`` is Fig. 11's comparison in minutes on a CPU.
 
-Expected (paper): Ada-GVAE with the blurred loss disentangles XYSquares, with MSE
+Expected: in the paper Ada-GVAE with the blurred loss disentangles XYSquares, with MSE
 neither method does; the less the spacing, the easier it is for MSE.
 """
 

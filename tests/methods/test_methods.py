@@ -357,5 +357,7 @@ def test_method_is_small_data():
         "output",
         "latent_groups",
         "discrete",
+        "prior",
         "feed",
+        "regions",
     ]
