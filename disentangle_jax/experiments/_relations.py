@@ -92,6 +92,9 @@ def _stages(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> list[St
         if config.model.name == "absae":
             stage.model.stochastic = True
         stage.method = {"name": name, strength: values[0], **method}
+        # Those of AbsAE's own hyperparameters mean nothing to the others.
+        kept = {"learning_rate"} & set(config.train.schedules)
+        stage.train.schedules = {name: config.train.schedules[name] for name in kept}
         if len(values) > 1:
             stage.lanes.sweep = {f"method.{strength}": tuple(values)}
         stages.append(Stage(name, stage))

@@ -18,6 +18,8 @@ def one_device(monkeypatch):
 def config(**options):
     tested = test_regions.config(warmup_steps=1)
     tested.train.update(num_steps=2, log_every=1, checkpoint_every=2)
+    # The other methods have no such rate, and must do without its schedule.
+    tested.train.schedules.relation_learning_rate = ("linear", 1.0, 0.5, 0, 2)
     given = {"name": "relations", "taus": (2.0, 3.0), "betas": (), **options}
     tested.experiment = ConfigDict(given)
     return tested
