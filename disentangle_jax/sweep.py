@@ -247,7 +247,7 @@ def load(workdir: str | os.PathLike) -> Sweep:
             "with --config=FILE, or name the right --workdir."
         )
     header, *lines = map(json.loads, path.read_text().splitlines())
-    base = _as_config(header["config"])
+    base = training.config_from_json(header["config"])
     grouped: dict[int, list[Model]] = {}
     for line in lines:
         number = line.pop("pack")
@@ -257,20 +257,6 @@ def load(workdir: str | os.PathLike) -> Sweep:
         for number, models in sorted(grouped.items())
     ]
     return Sweep(workdir, header, packs)
-
-
-def _as_config(stored: dict[str, Any]) -> ml_collections.ConfigDict:
-    """Returns a config that was written as JSON, which has lists for tuples."""
-    stored = dict(stored)
-    lanes = ml_collections.ConfigDict(stored.pop("lanes"), convert_dict=False)
-    config = ml_collections.ConfigDict(stored)
-    config.lanes = lanes
-    with config.ignore_type():
-        for section in config.values():
-            for name, value in section.items():
-                if isinstance(value, list):
-                    section[name] = tuple(value)
-    return config
 
 
 def pack_models(expansion: Expansion, lanes: int | None = None) -> list[list[Model]]:

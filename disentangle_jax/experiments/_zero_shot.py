@@ -238,9 +238,6 @@ def _result(
             for kind, indices in asked.items():
                 _, of_images = training.encode_images(model, test_set, indices)
                 errors[kind] = {k: float(v.mean()) for k, v in of_images.items()}
-            errors["mean_image_mse"] = _mean_image_error(
-                runs[f"all-{method}"], asked["unseen"]
-            )
             found.append(errors)
             if number == 0:
                 images = test_set.images(asked["unseen"][:_SHOWN])
@@ -255,6 +252,7 @@ def _result(
         "errors": values,
         "feature": feature._asdict() | {"bounds": str(feature.bounds)},
         "unseen_test_images": int(unseen.sum()),
+        "unseen_mean_image_mse": _mean_image_error(judge.run, asked["unseen"]),
     }
     return Result(f"Unseen combinations on {config.data.name}", written, parts)
 

@@ -41,6 +41,7 @@ from disentangle_jax.training.provenance import recipe as recipe
 from disentangle_jax.training.provenance import write_json as write_json
 from disentangle_jax.training.run import Run as Run
 from disentangle_jax.training.run import check_workdir as check_workdir
+from disentangle_jax.training.run import config_from_json as config_from_json
 from disentangle_jax.training.run import load_split as load_split
 from disentangle_jax.training.run import prepare as prepare
 from disentangle_jax.training.run import read_config as read_config

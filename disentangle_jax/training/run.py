@@ -5,7 +5,7 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -386,15 +386,19 @@ def read_config(workdir: str | os.PathLike) -> ml_collections.ConfigDict:
             f"workdir: {workdir} holds no run (no config.json); train one there "
             "first, or name the right --workdir."
         )
-    saved = json.loads(path.read_text())
-    lanes = ml_collections.ConfigDict(saved.pop("lanes"), convert_dict=False)
-    config = ml_collections.ConfigDict(saved)
+    return config_from_json(json.loads(path.read_text()))
+
+
+def config_from_json(stored: Mapping[str, Any]) -> ml_collections.ConfigDict:
+    """Returns a config that was written as JSON, which has lists for tuples."""
+    sections = dict(stored)
+    lanes = ml_collections.ConfigDict(sections.pop("lanes"), convert_dict=False)
+    config = ml_collections.ConfigDict(sections)
     config.lanes = lanes
-    # JSON has lists where a config has tuples.
-    for section in config.values():
-        for name, value in section.items():
-            if isinstance(value, list):
-                with section.ignore_type():
+    with config.ignore_type():
+        for section in config.values():
+            for name, value in section.items():
+                if isinstance(value, list):
                     section[name] = tuple(value)
     return config
 
