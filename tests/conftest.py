@@ -12,6 +12,9 @@ os.environ.setdefault(
     os.path.join(tempfile.gettempdir(), "disentangle_jax_test_programs"),
 )
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+# A device may wait in two independent collectives at once, each on a thread. With a
+# thread per device, as is the default, another device then finds none: a deadlock.
+os.environ.setdefault("PJRT_NPROC", "32")
 
 import jax
 import numpy as np
