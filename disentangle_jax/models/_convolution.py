@@ -29,6 +29,7 @@ import jax
 import jax.numpy as jnp
 
 _DIMENSIONS = ("NHWC", "HWIO", "NHWC")
+_UNROLLED_LANES = 16  # on CPU, at most; the program grows with them
 Axes = tuple[int, ...]  # of an image: 1 its rows, 2 its columns
 
 
@@ -186,18 +187,25 @@ def _dispatch(
     """Runs `native` on accelerators and the faster one, as measured, on CPU.
 
     Under `vmap` over kernels XLA makes one grouped convolution, which is slow on CPU:
-    there lanes always take products, which become batched ones.
+    there a few lanes are convolved one by one, since copies of slices cost less, and
+    many take products, which become batched ones, since that compiles sooner.
     """
     cpu = _fenced(matmul)
     if not matmul_wins:
-        lanes = cpu
+        products = cpu
         cpu = jax.custom_batching.custom_vmap(native)
 
         @cpu.def_vmap
         def _(axis_size, in_batched, a, b):
-            del axis_size
-            axes = tuple(0 if batched else None for batched in in_batched)
-            return jax.vmap(lanes, in_axes=axes)(a, b), True
+            if axis_size > _UNROLLED_LANES:
+                axes = tuple(0 if batched else None for batched in in_batched)
+                return jax.vmap(products, in_axes=axes)(a, b), True
+            a, b = jax.lax.optimization_barrier((a, b))
+            lanes = [
+                cpu(a[i] if in_batched[0] else a, b[i] if in_batched[1] else b)
+                for i in range(axis_size)
+            ]
+            return jax.lax.optimization_barrier(jnp.stack(lanes)), True
 
     return jax.lax.platform_dependent(a, b, cpu=cpu, default=native)
 

@@ -1,5 +1,7 @@
 """The platform's variants of a convolution agree in value and gradient."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -121,8 +123,12 @@ def test_conv_transpose(layer, rng):
         close(a, b)
 
 
+@pytest.mark.parametrize("unrolled", [True, False])
 @pytest.mark.parametrize("stride, n", [(1, 3), (1, 5), (2, 4)])
-def test_lanes_are_products_on_cpu(stride, n, rng):
+def test_lanes_are_never_one_grouped_convolution_on_cpu(
+    stride, n, unrolled, rng, monkeypatch
+):
+    monkeypatch.setattr(_convolution, "_UNROLLED_LANES", 3 if unrolled else 2)
     x, kernel = random(rng, 3, 2, 8, 8, 3), random(rng, 3, n, n, 3, 4)
 
     def loss(x, kernel):
@@ -136,7 +142,23 @@ def test_lanes_are_products_on_cpu(stride, n, rng):
         for a, b in zip(lanes, solo):
             close(a[i], b)
     text = gradient.lower(x, kernel).as_text()
-    assert "dot_general" in text and "convolution" not in text
+    groups = re.findall(r"(?:feature|batch)_group_count = (\d+)", text)
+    assert set(groups) == ({"1"} if unrolled else set())
+    assert unrolled or "dot_general" in text
+
+
+def test_lanes_of_lanes_and_of_images_alone(rng):
+    x, kernel = random(rng, 2, 3, 2, 8, 8, 3), random(rng, 3, 3, 3, 3, 4)
+
+    def conv(x, kernel):
+        return _convolution.conv(x, kernel, stride=1, padding=(1, 1))
+
+    got = jax.jit(jax.vmap(jax.vmap(conv), in_axes=(0, None)))(x, kernel)
+    shared = jax.jit(jax.vmap(conv, in_axes=(0, None)))(x[0], kernel[0])
+    for i in range(3):
+        close(shared[i], conv(x[0, i], kernel[0]))
+        for j in range(2):
+            close(got[j, i], conv(x[j, i], kernel[i]))
 
 
 def test_one_branch_per_platform(rng):
