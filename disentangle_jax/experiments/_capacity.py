@@ -20,6 +20,7 @@ from disentangle_jax.experiments._protocol import (
     Protocol,
     Result,
     Stage,
+    spread,
     without_experiment,
 )
 from disentangle_jax.methods import as_unit_interval
@@ -192,7 +193,7 @@ def _table(
             [
                 factor,
                 "never" if first is None else f"{first:g}",
-                _systems.spread(list(shares.values())[-1]),
+                spread(list(shares.values())[-1]),
                 f"{importance[factor]:.4f}" if factor in importance else "-",
             ]
         )

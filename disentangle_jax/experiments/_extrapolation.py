@@ -18,6 +18,7 @@ from disentangle_jax.experiments._protocol import (
     Protocol,
     Result,
     Stage,
+    spread,
     without_experiment,
 )
 from disentangle_jax.types import unknown_name
@@ -159,7 +160,7 @@ def _table(
     rows = []
     for name, columns in errors.items():
         mark = " (untrained)" if name in weak else ""
-        cells = [_systems.spread(columns[column], 2) for column in _COLUMNS]
+        cells = [spread(columns[column], ".2f") for column in _COLUMNS]
         paper = " / ".join(f"{value:g}" for value in published.get(name, ())) or "-"
         rows.append([name + mark, *cells, paper])
     values = ", ".join(map(str, options.novel_values))

@@ -21,6 +21,7 @@ from disentangle_jax.experiments._protocol import (
     Protocol,
     Result,
     Stage,
+    spread,
     without_experiment,
 )
 from disentangle_jax.methods import as_unit_interval
@@ -249,7 +250,7 @@ def _score_table(
         label = name + (f" (beta {beta:g})" if name == "beta_vae" else "")
         row = [label + (" (untrained)" if name in weak else "")]
         for column in columns:
-            ours = _systems.spread([model[column] for model in models])
+            ours = spread([model[column] for model in models])
             theirs = paper.get(name, {}).get(column)
             row.append(ours if theirs is None else f"{ours} [{theirs:.3f}]")
         rows.append(row)
@@ -282,7 +283,7 @@ def _error_table(
         [
             [
                 name + (" (untrained)" if name in weak else ""),
-                *(_systems.spread([m[c] for m in models], 4) for c in columns),
+                *(spread([m[c] for m in models], ".4f") for c in columns),
             ]
             for name, models in values.items()
         ],

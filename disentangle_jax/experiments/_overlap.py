@@ -21,6 +21,7 @@ from disentangle_jax.experiments._protocol import (
     Protocol,
     Result,
     Stage,
+    spread,
     without_experiment,
 )
 from disentangle_jax.types import unknown_name
@@ -139,7 +140,7 @@ def _table(rows: list[tuple]) -> reports.Table:
                 str(cell.latents),
                 cell.loss,
                 f"{beta:g}",
-                *(_systems.spread(numbers[name], 4) for name in names),
+                *(spread(numbers[name], ".4f") for name in names),
             ]
             for cell, beta, numbers, weak in rows
         ],

@@ -192,3 +192,10 @@ def _write_result(
         if isinstance(part, reports.Table):
             print(f"\n{part.title}\n{part.text()}")
     return reports.write_parts(workdir, result.title, result.parts, written)
+
+
+def spread(values: Sequence[float], form: str = ".3f") -> str:
+    """Returns ``mean ± standard deviation`` (n − 1) of values over seeds."""
+    mean, deviation = reports.plots.mean_and_deviation(list(values))
+    text = format(mean, form)
+    return text if deviation is None else f"{text} ± {format(deviation, form)}"

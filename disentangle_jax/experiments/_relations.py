@@ -20,6 +20,7 @@ from disentangle_jax.experiments._protocol import (
     Protocol,
     Result,
     Stage,
+    spread,
     without_experiment,
 )
 
@@ -141,10 +142,7 @@ def _result(
 def _mean(rows: list[Mapping[str, Any]], name: str) -> str:
     """Returns the mean over seeds of what is known, a dash where nothing is."""
     known = [row[name] for row in rows if row[name] is not None]
-    if not known:
-        return "–"
-    mean, deviation = reports.plots.mean_and_deviation(known)
-    return f"{mean:.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
+    return spread(known) if known else "–"
 
 
 def _cluster_table(

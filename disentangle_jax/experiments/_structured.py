@@ -24,6 +24,7 @@ from disentangle_jax.experiments._protocol import (
     Protocol,
     Result,
     Stage,
+    spread,
     without_experiment,
 )
 from disentangle_jax.experiments._zero_shot import choose_feature
@@ -293,11 +294,6 @@ def _result(
     return Result(title, values, parts)
 
 
-def _spread(values: list[float]) -> str:
-    mean, deviation = reports.plots.mean_and_deviation(values)
-    return f"{mean:.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
-
-
 _COLUMNS = {
     "accuracy": "accuracy",
     "discrete_information": "I(x; c)",
@@ -311,7 +307,7 @@ _COLUMNS = {
 def _cells(found: list[dict[str, Any]]) -> list[str]:
     """Returns mean ± standard deviation of each column over models."""
     return [
-        _spread([one[name] for one in found]) if name in found[0] else "–"
+        spread([one[name] for one in found]) if name in found[0] else "–"
         for name in _COLUMNS
     ]
 
@@ -321,8 +317,8 @@ def _model_cells(found: list[dict[str, Any]]) -> list[str]:
     kept = []
     for judge in ("kept_by_judge", "kept_by_own_classes"):
         shares = [one["moved"][judge]["all"] for one in found if judge in one["moved"]]
-        kept.append(_spread(shares) if shares else "–")
-    mse = _spread([100 * one["reconstruction"]["mse"] for one in found])
+        kept.append(spread(shares) if shares else "–")
+    mse = spread([100 * one["reconstruction"]["mse"] for one in found])
     return [*_cells(found), *kept, mse]
 
 
@@ -384,9 +380,9 @@ def _sweep_tables(values: Mapping[str, list]) -> list[reports.Table]:
             [
                 weights,
                 *_cells(found),
-                _spread([one["mutual_information"] for one in found]),
-                _spread([one["total_correlation"] for one in found]),
-                _spread([100 * one["reconstruction"]["mse"] for one in found]),
+                spread([one["mutual_information"] for one in found]),
+                spread([one["total_correlation"] for one in found]),
+                spread([100 * one["reconstruction"]["mse"] for one in found]),
             ]
             for weights, found in by_weights.items()
         ]
@@ -410,7 +406,7 @@ def _table_3_table(values: Mapping[str, list]) -> reports.Table:
         "from codes to factors. Mean ± standard deviation over seeds.",
         ("model", *columns.values()),
         [
-            [name, *(_spread([one[column] for one in found]) for column in columns)]
+            [name, *(spread([one[column] for one in found]) for column in columns)]
             for name, found in values.items()
             if name not in _SWEEPS
         ],

@@ -2,7 +2,7 @@
 
 import ml_collections
 
-from disentangle_jax import models, reports
+from disentangle_jax import models
 from disentangle_jax.types import unknown_name
 
 # Network and method. All networks take `channels` and `latent_dim`.
@@ -45,10 +45,3 @@ def untrained(scores: dict) -> bool:
     """
     errors = scores["reconstruction"]
     return errors["mse"] > 0.5 * errors["mse_of_mean_image"]
-
-
-def spread(values: list[float], digits: int = 3) -> str:
-    """Returns ``mean ± standard deviation`` (n − 1) of values over seeds."""
-    mean, deviation = reports.plots.mean_and_deviation(values)
-    text = f"{mean:.{digits}f}"
-    return text if deviation is None else f"{text} ± {deviation:.{digits}f}"

@@ -20,6 +20,7 @@ from disentangle_jax.experiments._protocol import (
     Protocol,
     Result,
     Stage,
+    spread,
     without_experiment,
 )
 from disentangle_jax.types import unknown_name
@@ -277,9 +278,9 @@ def _error_table(
         for kind in found[0]["seen"]:
             row = [name, kind]
             for part in ("seen", "unseen"):
-                row.append(_spread([errors[part][kind] for errors in found]))
+                row.append(spread([errors[part][kind] for errors in found], ".3g"))
             ratio = [e["unseen"][kind] / e["seen"][kind] for e in found]
-            rows.append([*row, _spread(ratio)])
+            rows.append([*row, spread(ratio, ".3g")])
     told = ", ".join(f"{side} {value}" for value, side in options.combinations)
     return reports.Table(
         "errors",
@@ -293,11 +294,6 @@ def _error_table(
         ("model", "error", "seen", "unseen", "unseen / seen"),
         rows,
     )
-
-
-def _spread(values: list[float]) -> str:
-    mean, deviation = reports.plots.mean_and_deviation(values)
-    return f"{mean:.4g}" + ("" if deviation is None else f" ± {deviation:.2g}")
 
 
 def _picture(

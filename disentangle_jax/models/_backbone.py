@@ -64,6 +64,8 @@ class Backbone:
       latent_dim: D.
       blocks: 12 or 16.
       channels: features of each convolution.
+      groups: in which GroupNorm takes the channels. It removes the level of a group,
+        so that groups of one or two channels carry hardly any colour.
       resampling: ``"pool"`` (max-pooling and bilinear upsampling) or ``"stride"``
         (strided and transposed convolutions: the robot-finger runs).
       nonlinearity: its name.
@@ -79,6 +81,7 @@ class Backbone:
     latent_dim: int
     blocks: int
     channels: int
+    groups: int
     resampling: str
     nonlinearity: str
     initializer: str
@@ -119,6 +122,7 @@ class Backbone:
         module = nn.remat(Block) if self.remat else Block
         return module(
             features,
+            self.groups,
             kernel_size,
             resample,
             last,
@@ -134,6 +138,7 @@ class Block(nn.Module):
 
     Attributes:
       features: output channels.
+      groups: of GroupNorm.
       kernel_size: side of the kernel; padding keeps the size.
       resample: None; ``"pool"`` (2×2 max after the convolution) or ``"stride"`` to
         halve; ``"upsample"`` (bilinear 2× before the convolution) or ``"transpose"``
@@ -145,6 +150,7 @@ class Block(nn.Module):
     """
 
     features: int
+    groups: int
     kernel_size: int
     resample: str | None
     last: bool
@@ -178,7 +184,7 @@ class Block(nn.Module):
                 x = _layers.max_pool(x)
         if self.last:
             return x
-        x = _layers.GroupNorm(dtype=self.dtype, name="norm")(x)
+        x = _layers.GroupNorm(self.groups, dtype=self.dtype, name="norm")(x)
         return _layers.nonlinearity(self.nonlinearity)(x)
 
 
@@ -371,6 +377,7 @@ def autoencoder(
     blocks: int | None = None,
     latent_dim: int | None = None,
     channels: int | None = None,
+    groups: int = 8,
     resampling: str = "pool",
     nonlinearity: str = "mish",
     initializer: str = "torch",
@@ -418,11 +425,11 @@ def autoencoder(
             f"models.create: `latent_dim` must be divisible by the {variables} "
             f"variables of {name!r}, got {latent_dim}."
         )
-    if channels % (32 if scheme == "ladder" else 8):
+    multiple = (4 if scheme == "ladder" else 1) * groups
+    if groups < 1 or channels % multiple:
         raise ValueError(
-            f"models.create: `channels` must be a multiple of "
-            f"{32 if scheme == 'ladder' else 8} for {name!r}, whose features are "
-            f"normalised in 8 groups, got {channels}."
+            f"models.create: `channels` must be a multiple of {multiple} for {name!r}, "
+            f"whose features are normalised in {groups} groups, got {channels}."
         )
     return Autoencoder(
         Backbone(
@@ -433,6 +440,7 @@ def autoencoder(
             latent_dim=latent_dim,
             blocks=blocks,
             channels=channels,
+            groups=groups,
             resampling=resampling,
             nonlinearity=nonlinearity,
             initializer=initializer,

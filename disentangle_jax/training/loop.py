@@ -268,7 +268,7 @@ def _steps(
 def _note(means: list[dict[str, float] | None], rate: float) -> str:
     values = [mean["loss"] for mean in means if mean is not None]
     lanes = f"{len(values)} of {len(means)} lanes  " if len(means) > 1 else ""
-    return f"{lanes}loss {sum(values) / len(values):.2f}  {rate:.0f} images/s"
+    return f"{lanes}loss {sum(values) / len(values):.2f}  {rate:.0f} examples/s"
 
 
 def _announce(run: Run, program: Program, like: Carry, start: int) -> None:

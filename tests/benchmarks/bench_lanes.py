@@ -1,8 +1,8 @@
 """Lanes against runs one after the other: model-steps a second of whole steps.
 
 Run with ``python -m tests.benchmarks.bench_lanes``. Each program takes training steps
-(forward, loss, backward, Adam) of a beta-VAE on batches of 64 that are on the device
-already: 1, 4 and 16 models at once, one or several steps a dispatch. A model-step is
+(forward, loss, backward, Adam) on batches of 64 that are on the device already: 1, 4
+and 16 models at once, one or several steps a dispatch. A model-step is
 one step of one model, so a number of solo runs one after the other have the rate of
 one of them. Repeats are interleaved, so that a disturbance hits all programs; medians.
 """
@@ -22,19 +22,22 @@ from disentangle_jax.training import program as program_lib
 REPEATS = 5
 SECONDS = 0.4  # That a measurement of a fast program lasts, at least.
 
-# Fields of the model, and steps of one dispatch.
+_BETA_VAE = {"name": "beta_vae", "beta": 4.0}
+
+# Fields of the model, of the method, and steps of one dispatch.
 MODELS = {
-    "fc1200-small": ({"name": "fc1200", "width": 64}, (1, 20)),
-    "conv64": ({"name": "conv64"}, (1, 4)),
+    "fc1200-small": ({"name": "fc1200", "width": 64}, _BETA_VAE, (1, 20)),
+    "conv64": ({"name": "conv64"}, _BETA_VAE, (1, 4)),
+    "sae-12-narrow": ({"name": "sae-12", "channels": 16}, {"name": "ae"}, (1,)),
 }
 LANES = (1, 4, 16)
 
 
-def dispatches(model: dict, lanes: int, steps: int) -> Callable[[], None]:
+def dispatches(model: dict, method: dict, lanes: int, steps: int) -> Callable[[], None]:
     """Returns a function that runs one dispatch and waits for it."""
     config = config_lib.study()
     config.model.update(model)
-    config.method.update(name="beta_vae", beta=4.0)
+    config.method = method
     config.lanes.seeds = lanes
     config.train.update(steps_per_dispatch=steps, num_steps=steps)
     config.train.update(log_every=steps, checkpoint_every=steps)
@@ -65,11 +68,11 @@ def run(names: tuple[str, ...] = tuple(MODELS), repeats: int = REPEATS) -> dict:
     training.keep_freed_memory()
     results = {}
     for name in names:
-        model, together = MODELS[name]
+        model, method, together = MODELS[name]
         programs, counts, times = {}, {}, {}
         for lanes in LANES:
             for steps in together:
-                programs[lanes, steps] = dispatches(model, lanes, steps)
+                programs[lanes, steps] = dispatches(model, method, lanes, steps)
         for key, dispatch in programs.items():
             dispatch()  # Compiles.
             counts[key] = max(1, round(SECONDS / _seconds(dispatch, 1)))
