@@ -10,8 +10,9 @@ Command::
 trains eight models for 80,000 steps on a rendered 3D Shapes without spheres, then
 20,000 on everything with encoder, decoder or both updated. Preset ``:angles`` leaves
 out orientations 0, 1, 13, 14; ``:quick`` compares SAE-12, VAE and AE with narrow
-networks and few steps, half an hour on a 2-core CPU. ``--config.data.name=shapes3d`` takes the publisher's file,
-``--config.experiment.novel_split=train`` the images that the authors' notebook scores,
+networks and few steps, half an hour on a CPU. ``--config.data.name=shapes3d`` takes the
+publisher's file, ``--config.experiment.novel_split=train`` the images that the authors'
+notebook scores,
 ``--config.train.start_optimizer=False`` a fresh Adam in the second stage.
 
 Expected: in the paper updating the decoder alone comes close to updating both; the
