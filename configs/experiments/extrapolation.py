@@ -51,7 +51,7 @@ def get_config(preset: str = ""):
     if preset == "quick":
         config = config_lib.quick(config)
         config.model.channels = 16
-        config.model.groups = 2  # of 8 channels, as at full width
+        config.model.norm_groups = 2  # of 8 channels, as at full width
         config.train.batch_size = 16
         config.train.num_steps = 2000
         experiment.second_steps = 600

@@ -64,7 +64,7 @@ class Backbone:
       latent_dim: D.
       blocks: 12 or 16.
       channels: features of each convolution.
-      groups: in which GroupNorm takes the channels. It removes the level of a group,
+      norm_groups: in which GroupNorm takes the channels. It removes the level of each,
         so that groups of one or two channels carry hardly any colour.
       resampling: ``"pool"`` (max-pooling and bilinear upsampling) or ``"stride"``
         (strided and transposed convolutions: the robot-finger runs).
@@ -81,7 +81,7 @@ class Backbone:
     latent_dim: int
     blocks: int
     channels: int
-    groups: int
+    norm_groups: int
     resampling: str
     nonlinearity: str
     initializer: str
@@ -122,7 +122,7 @@ class Backbone:
         module = nn.remat(Block) if self.remat else Block
         return module(
             features,
-            self.groups,
+            self.norm_groups,
             kernel_size,
             resample,
             last,
@@ -138,7 +138,7 @@ class Block(nn.Module):
 
     Attributes:
       features: output channels.
-      groups: of GroupNorm.
+      norm_groups: of GroupNorm.
       kernel_size: side of the kernel; padding keeps the size.
       resample: None; ``"pool"`` (2×2 max after the convolution) or ``"stride"`` to
         halve; ``"upsample"`` (bilinear 2× before the convolution) or ``"transpose"``
@@ -150,7 +150,7 @@ class Block(nn.Module):
     """
 
     features: int
-    groups: int
+    norm_groups: int
     kernel_size: int
     resample: str | None
     last: bool
@@ -184,7 +184,7 @@ class Block(nn.Module):
                 x = _layers.max_pool(x)
         if self.last:
             return x
-        x = _layers.GroupNorm(self.groups, dtype=self.dtype, name="norm")(x)
+        x = _layers.GroupNorm(self.norm_groups, dtype=self.dtype, name="norm")(x)
         return _layers.nonlinearity(self.nonlinearity)(x)
 
 
@@ -377,7 +377,7 @@ def autoencoder(
     blocks: int | None = None,
     latent_dim: int | None = None,
     channels: int | None = None,
-    groups: int = 8,
+    norm_groups: int = 8,
     resampling: str = "pool",
     nonlinearity: str = "mish",
     initializer: str = "torch",
@@ -425,11 +425,15 @@ def autoencoder(
             f"models.create: `latent_dim` must be divisible by the {variables} "
             f"variables of {name!r}, got {latent_dim}."
         )
-    multiple = (4 if scheme == "ladder" else 1) * groups
-    if groups < 1 or channels % multiple:
+    multiple = (4 if scheme == "ladder" else 1) * norm_groups
+    if norm_groups < 1:
+        raise ValueError(
+            f"models.create: `norm_groups` must be positive, got {norm_groups}."
+        )
+    if channels % multiple:
         raise ValueError(
             f"models.create: `channels` must be a multiple of {multiple} for {name!r}, "
-            f"whose features are normalised in {groups} groups, got {channels}."
+            f"whose features are normalised in {norm_groups} groups, got {channels}."
         )
     return Autoencoder(
         Backbone(
@@ -440,7 +444,7 @@ def autoencoder(
             latent_dim=latent_dim,
             blocks=blocks,
             channels=channels,
-            groups=groups,
+            norm_groups=norm_groups,
             resampling=resampling,
             nonlinearity=nonlinearity,
             initializer=initializer,

@@ -281,6 +281,13 @@ def test_spatial_broadcast_decoder(getkey):
         ("sae-12", (64, 64, 3), {"scheme": "ladder"}, r"`overrides` must be one of"),
         ("ae", (64, 64, 3), {"channels": 12}, r"`channels` must be a multiple of 8"),
         (
+            "ae",
+            (64, 64, 3),
+            {"norm_groups": 3},
+            r"multiple of 3 .* in 3 groups, got 64",
+        ),
+        ("ae", (64, 64, 3), {"norm_groups": 0}, r"`norm_groups` must be positive"),
+        (
             "vlae-2",
             (64, 64, 3),
             {"channels": 16},
@@ -298,6 +305,22 @@ def test_spatial_broadcast_decoder(getkey):
 def test_errors(name, shape, overrides, message):
     with pytest.raises(ValueError, match=message):
         models.create(name, shape, **overrides)
+
+
+def test_norm_groups(getkey):
+    """One group of all channels keeps a channel's level that its own group removes."""
+    key, x = getkey(), jax.random.uniform(getkey(), (2, 32, 32, 3))
+    settings = dict(channels=4, latent_dim=2)
+    level = []
+    for groups in (1, 4):
+        module = models.create("ae", (32, 32, 3), norm_groups=groups, **settings)
+        variables = module.init(key, x)
+        _, state = module.apply(
+            variables, x, capture_intermediates=lambda m, _: m.name == "norm"
+        )
+        first = state["intermediates"]["encoder"]["block_1"]["norm"]["__call__"][0]
+        level.append(np.abs(first.mean((1, 2))).max())
+    assert level[0] > 0.1 and level[1] < 1e-5
 
 
 def test_other_image_sizes():
