@@ -28,7 +28,11 @@ _BETA_VAE = {"name": "beta_vae", "beta": 4.0}
 MODELS = {
     "fc1200-small": ({"name": "fc1200", "width": 64}, _BETA_VAE, (1, 20)),
     "conv64": ({"name": "conv64"}, _BETA_VAE, (1, 4)),
-    "sae-12-narrow": ({"name": "sae-12", "channels": 16}, {"name": "ae"}, (1,)),
+    "sae-12-narrow": (
+        {"name": "sae-12", "channels": 16, "latent_dim": 12},
+        {"name": "ae"},
+        (1,),
+    ),
 }
 LANES = (1, 4, 16)
 
