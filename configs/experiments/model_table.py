@@ -11,7 +11,7 @@ trains each system with five seeds on a rendered 3D Shapes; presets ``:shapes3d`
 ``:mpi3d_toy``, ``:mpi3d_realistic``, ``:mpi3d_real``, ``:celeba`` and ``:rfd`` take the
 publishers' files and the paper's settings for them. FID needs
 ``--config.eval.fid_weights=FILE``. ``:quick`` compares SAE-12, AE, VAE and AdaAE-12
-with narrow networks, an hour on a 2-core CPU.
+with narrow networks, an hour on one core of a CPU.
 
 Expected: in the paper SAE-12 has the highest DCI-d on 3D Shapes (0.999), AE and
 AdaAE-12 are far below; structural decoders put high-level factors first.
@@ -54,7 +54,7 @@ def get_config(preset: str = ""):
         config.model.channels = 16
         config.model.norm_groups = 2  # of 8 channels, as at full width
         config.train.batch_size = 16
-        config.train.num_steps = 2000
+        config.train.num_steps = 1500
         config.lanes.seeds = 3
         experiment.models = ("sae-12", "ae", "vae", "adaae-12")
     return config
