@@ -11,7 +11,7 @@ compares MSE with BoxBlurMSE on XYSquares (Fig. 11), beta-VAE and Ada-GVAE, five
 Preset ``:spacing`` sweeps the spacing of the squares from 8 to 1 (Fig. 9),
 ``:adversarial`` eight strengths on five sets (Fig. 6; needs Cars3D, 3D Shapes,
 SmallNORB and dSprites), ``:quick`` is Fig. 11's comparison of three seeds with narrow
-fully connected networks, half an hour on a CPU.
+fully connected networks, 45 minutes on one core of a CPU.
 
 Expected: in the paper Ada-GVAE with the blurred loss disentangles XYSquares, with MSE
 neither method does; the less the spacing, the easier it is for MSE.
@@ -61,7 +61,7 @@ def get_config(preset: str = ""):
     if preset == "quick":
         config = config_lib.quick(config)
         # As wide as the squares have places in all, which the last layer must tell
-        # apart. Narrow convolutional networks learn nothing in as many steps.
+        # apart. A quarter of the convolutional network learned less in as many steps.
         config.model = {"name": "fc1200", "width": 192, "latent_dim": 9}
         config.train.batch_size = 128
         config.train.num_steps = 1400

@@ -64,8 +64,8 @@ class Backbone:
       latent_dim: D.
       blocks: 12 or 16.
       channels: features of each convolution.
-      norm_groups: in which GroupNorm takes the channels. It removes the level of each,
-        so that groups of one or two channels carry hardly any colour.
+      norm_groups: in which GroupNorm takes the channels. It removes the level of each:
+        narrow networks may train better with fewer groups.
       resampling: ``"pool"`` (max-pooling and bilinear upsampling) or ``"stride"``
         (strided and transposed convolutions: the robot-finger runs).
       nonlinearity: its name.
