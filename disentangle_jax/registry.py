@@ -8,7 +8,7 @@ library's own definitions are found by a short name; those of users by
     # my_package/scores.py
     from disentangle_jax import metrics
 
-    @metrics.score(keys=("spread",), range=(0.0, 1.0))
+    @metrics.define(keys={"spread": "how far codes lie apart"})
     def spread(codes, factors, *, codes_test=None, factors_test=None, seed=0):
         ...
 

@@ -1,5 +1,6 @@
 """Strict settings for every test: 8 virtual CPU devices, no rank promotion."""
 
+import gc
 import os
 import pathlib
 import tempfile
@@ -55,3 +56,11 @@ def real_data() -> pathlib.Path:
 def golden() -> pathlib.Path:
     """Folder of golden values (``../shared/golden`` or DISENTANGLE_TEST_GOLDEN)."""
     return _shared("golden", "DISENTANGLE_TEST_GOLDEN")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_programs_end_with_their_module():
+    """Frees compiled programs after each module; a worker would keep gigabytes."""
+    yield
+    jax.clear_caches()
+    gc.collect()
