@@ -1,8 +1,8 @@
 """Many models as rows: one config, and the fields that each model changes.
 
 A row maps dotted names of fields to values, ``{"method.beta": 4.0, "train.seed": 1}``.
-Lanes (``lanes.seeds``, ``lanes.sweep``, ``lanes.rows``), sweeps (``sweep(add)``) and the
-stages of a protocol are all lists of rows. :func:`program` says which rows share a
+Lanes (``lanes.seeds``, ``lanes.sweep``, ``lanes.rows``), sweeps (``sweep(add)``) and
+the stages of a protocol are all lists of rows. :func:`program` says which rows share a
 compiled program, :func:`identity` which fields make the model.
 """
 
