@@ -224,7 +224,11 @@ def load(file: str, overrides: Iterable[str] = ()) -> ConfigDict:
     path, _, preset = file.partition(":")
     if not pathlib.Path(path).is_file():
         raise ValueError(f"--config: there is no file {path}; see the folder configs/.")
-    config = runpy.run_path(path)["get_config"](preset)
+    return override(runpy.run_path(path)["get_config"](preset), overrides)
+
+
+def override(config: ConfigDict, overrides: Iterable[str]) -> ConfigDict:
+    """Changes fields of `config` by texts ``--config.SECTION.FIELD=VALUE``."""
     for override in overrides:
         name, equals, text = override.removeprefix("--config.").partition("=")
         if name.startswith("lanes.sweep."):
