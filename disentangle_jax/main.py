@@ -31,10 +31,10 @@ from disentangle_jax import commands
 def main(argv: list[str] | None = None) -> int:
     """Runs a command; returns its exit code."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    if not argv or argv[0] in ("-h", "--help"):
+    if argv[:1] in (["-h"], ["--help"]):
         print(__doc__.strip().replace("{commands}", commands.overview()))
-        return 0 if argv else 2
-    name = "run" if argv[0].startswith("-") else argv.pop(0)
+        return 0
+    name = argv.pop(0) if argv and not argv[0].startswith("-") else "run"
     logging.set_verbosity(logging.ERROR)
     warnings.showwarning = lambda message, *_: print(f"warning: {message}")
     try:

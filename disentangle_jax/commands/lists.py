@@ -11,10 +11,7 @@ def _shown(command: Callable, argv: list[str], about: Callable[[str], str], ever
     parser = Parser(command)
     parser.add_argument("name", nargs="?", metavar="NAME", help="show only this one")
     args, _ = parser.parse(argv)
-    if args.name:
-        text = about(args.name)
-    else:
-        text = "\n".join(every())
+    text = about(args.name) if args.name else "\n".join(every())
 
     def work() -> int:
         print(text)
