@@ -87,7 +87,7 @@ FIELDS: dict[str, Field] = {
     "train.start_from": Field("", "workdir of a run whose parameters to start from"),
     "train.start_optimizer": Field(True, "take the optimizer state of that run too"),
     "lanes.seeds": Field(1, "models with the seeds train.seed, train.seed + 1, …",
-                         "rows", low=1),
+                         "rows"),
     "lanes.sweep": Field({}, "values of fields: {'method.beta': (1.0, 4.0)}", "rows"),
     "lanes.rows": Field(
         (), "or a list of models: ({'train.seed': 3, 'method.beta': 4.0}, …)", "rows"
