@@ -1,4 +1,4 @@
-"""The training loop: thin, resumable at any step, and loud when it goes wrong."""
+"""The training loop: it resumes at any step and stops at a non-finite loss."""
 
 import os
 import signal
@@ -29,8 +29,8 @@ from disentangle_jax.training.run import Run
 from disentangle_jax.training.states import begin_from
 from disentangle_jax.training.workdir import start_workdir
 
-# Floating-point operations a second that a training step was seen to reach on a CPU
-# core; only for the first guess of a run's length, which the progress line corrects.
+# Floating-point operations per second that a training step reached on a CPU core; only
+# for the first estimate of a run's length, which the progress line corrects.
 _CPU_FLOPS_PER_CORE = 3e10
 
 
@@ -47,10 +47,10 @@ class NonFiniteLoss(FloatingPointError):
 
 
 class StopSignals:
-    """Notes SIGTERM and Ctrl-C while a block runs, instead of dying at once.
+    """Records SIGTERM and Ctrl-C while a block runs, instead of ending the process.
 
-    A second Ctrl-C is not caught: it ends the process the hard way. Python handles
-    signals in the main thread only; elsewhere nothing is noted.
+    A second Ctrl-C is not caught: it ends the process at once. Python handles signals in
+    the main thread only; in other threads nothing is recorded.
     """
 
     def __init__(self) -> None:
@@ -61,10 +61,10 @@ class StopSignals:
         if threading.current_thread() is not threading.main_thread():
             return self
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._before[number] = signal.signal(number, self._note)
+            self._before[number] = signal.signal(number, self._record)
         return self
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _record(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         signal.signal(number, signal.SIG_DFL)
 
@@ -80,11 +80,12 @@ def train(run: Run) -> Carry:
     ``t``, so a resumed run repeats what an uninterrupted one does.
 
     Raises:
-      TooLarge: the models do not fit into memory; says what to set.
-      Interrupted: after SIGTERM or Ctrl-C, with the state saved; in all processes
-        where one of them was asked to stop.
+      TooLarge: the models do not fit into memory; the message says which fields to
+        change.
+      Interrupted: after SIGTERM or Ctrl-C, with the state saved; in all processes if
+        one of them received the signal.
       NonFiniteLoss: with the step and the last good checkpoint. A run of several
-        lanes goes on as long as one is finite.
+        lanes continues as long as one is finite.
     """
     config = run.config.train
     memory.check(run)
@@ -118,7 +119,7 @@ def _initial_carry(run: Run, like: Carry) -> Carry:
 class Rows:
     """The metric rows of a run: its own, or one file per lane.
 
-    Where there are several processes the first one writes them.
+    With several processes the first one writes them.
     """
 
     def __init__(self, run: Run, start: int):
@@ -145,7 +146,7 @@ class Rows:
           waiting: for each dispatch, the step it ended with and its terms.
 
         Raises:
-          NonFiniteLoss: every lane is dead; tells the step at which the last died.
+          NonFiniteLoss: every lane is non-finite; the message is the step of the last.
         """
         fetched = jax.device_get([terms for _, terms in waiting])
         terms = {
@@ -207,7 +208,7 @@ def _steps(
     constants = on_every_device(program.constants, run.mesh)
     agreement = Agreement(run.mesh)
     if jax.process_count() > 1:
-        # All compile, then all begin: to connect, they must meet within half a minute.
+        # All compile before any begins: processes must connect within half a minute.
         shapes = program_lib.abstract_inputs(run, program)
         compiled = compiled.lower(carry, shapes, agreement.votes(False)).compile()
         wait_for_all("compiled")
@@ -235,14 +236,14 @@ def _steps(
             "constants": constants,
         }
         votes = agreement.votes(stop.received is not None)
-        carry, terms, stop_wished = compiled(carry, inputs, votes)
+        carry, terms, stop_agreed = compiled(carry, inputs, votes)
         step += config.steps_per_dispatch
         waiting.append((step, terms))
         if len(waiting) > 2:
-            # Stay at most two dispatches ahead of the device, so that signals are
-            # answered and the rate shown is the rate reached.
+            # At most two dispatches ahead of the device, so that signals are handled
+            # soon and the rate that is shown is the rate that is reached.
             jax.block_until_ready(waiting[-3][1]["loss"])
-        stopping = agreement.reached(stop.received is not None, stop_wished)
+        stopping = agreement.reached(stop.received is not None, stop_agreed)
         last = step == config.num_steps
         due = step % config.log_every == 0 or last
         if due or stopping:
@@ -273,7 +274,7 @@ def _note(means: list[dict[str, float] | None], rate: float) -> str:
 
 
 def _announce(run: Run, program: Program, like: Carry, start: int) -> None:
-    """Says at once how long a CPU will take, where that is long."""
+    """Prints an estimate of the training time on a CPU, if it is long."""
     config = run.config.train
     steps = config.num_steps - start
     if jax.default_backend() != "cpu" or steps <= 0:
@@ -289,7 +290,7 @@ def _announce(run: Run, program: Program, like: Carry, start: int) -> None:
     if seconds > 3600:
         print(
             f"This will take about {duration(seconds)} on this CPU "
-            f"({flops / 1e9:.0f} GFLOP a step, {cores} cores). The preset `:quick` of "
+            f"({flops / 1e9:.0f} GFLOP per step, {cores} cores). The preset `:quick` of "
             "the config is sized for a CPU and takes minutes."
         )
 
