@@ -1,8 +1,8 @@
 """Sweeps: thousands of models as rows of a manifest, trained in packs of lanes.
 
 A config file that has ``sweep(add, preset)`` beside ``get_config(preset)`` is a sweep:
-each ``add(fields, **labels)`` is one model, a row of changed fields. Models that share a
-compiled program, equal but for seeds and hyperparameters, are trained together as the
+each ``add(fields, **labels)`` is one model, a row of changed fields. Models that share
+a compiled program, equal but for seeds and hyperparameters, are trained together as the
 lanes of one run: a pack.
 
 The folder of a sweep holds plain files, and any number of processes on any number of

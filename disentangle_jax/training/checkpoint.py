@@ -1,9 +1,9 @@
 """Checkpoints of a run: asynchronous, atomic, with a fallback to older ones.
 
 Orbax writes each checkpoint to a temporary folder and renames it when complete, so a
-run that is killed at any moment leaves complete checkpoints only. If a checkpoint cannot
-be read later, the newest readable one is used, those after it are moved aside with a
-warning, and nothing is deleted.
+run that is killed at any moment leaves complete checkpoints only. If a checkpoint
+cannot be read later, the newest readable one is used, those after it are moved aside
+with a warning, and nothing is deleted.
 """
 
 import gc

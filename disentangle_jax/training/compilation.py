@@ -31,11 +31,11 @@ _TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 def keep_freed_memory() -> None:
     """Lets the process reuse memory that it freed, instead of returning it.
 
-    XLA's CPU backend allocates the intermediate results of a step anew at each step. The
-    C library takes allocations of that size from the system, and each of their pages
-    costs a page fault when it is first touched: about a quarter of a step. Does nothing
-    where the C library is not glibc. Meant for programs, not for libraries: the setting
-    holds for the whole process.
+    XLA's CPU backend allocates the intermediate results of a step anew at each step.
+    The C library takes allocations of that size from the system, and each of their
+    pages costs a page fault when it is first touched: about a quarter of a step. Does
+    nothing where the C library is not glibc. Meant for programs, not for libraries: the
+    setting holds for the whole process.
     """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return

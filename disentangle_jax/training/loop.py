@@ -49,8 +49,8 @@ class NonFiniteLoss(FloatingPointError):
 class StopSignals:
     """Records SIGTERM and Ctrl-C while a block runs, instead of ending the process.
 
-    A second Ctrl-C is not caught: it ends the process at once. Python handles signals in
-    the main thread only; in other threads nothing is recorded.
+    A second Ctrl-C is not caught: it ends the process at once. Python handles signals
+    in the main thread only; in other threads nothing is recorded.
     """
 
     def __init__(self) -> None:
@@ -290,8 +290,8 @@ def _announce(run: Run, program: Program, like: Carry, start: int) -> None:
     if seconds > 3600:
         print(
             f"This will take about {duration(seconds)} on this CPU "
-            f"({flops / 1e9:.0f} GFLOP per step, {cores} cores). The preset `:quick` of "
-            "the config is sized for a CPU and takes minutes."
+            f"({flops / 1e9:.0f} GFLOP per step, {cores} cores). The preset `:quick` "
+            "of the config is sized for a CPU and takes minutes."
         )
 
 

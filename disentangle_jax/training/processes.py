@@ -1,8 +1,8 @@
 """Several processes, each with devices of its own, that train one run together.
 
-All start with the same command but for their number; the devices of all of them make the
-mesh. The first process prints and writes metric rows; each process reads its part of a
-batch and writes its part of a checkpoint, in one shared folder.
+All start with the same command but for their number; the devices of all of them make
+the mesh. The first process prints and writes metric rows; each process reads its part
+of a batch and writes its part of a checkpoint, in one shared folder.
 """
 
 import collections
@@ -99,7 +99,8 @@ class Agreement:
 
     The votes are inputs of a compiled step, which returns whether any of them is true:
     the collectives of a separate program could run in another order on another process.
-    With several processes the outcome counts two steps later, so that none waits for it.
+    With several processes the outcome counts two steps later, so that none waits for
+    it.
 
     Synopsis::
 
