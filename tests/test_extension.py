@@ -89,7 +89,7 @@ FILES = {
         import numpy as np
         from disentangle_jax import metrics
 
-        @metrics.define(keys={"contrast": "spread of the class means (higher is better)"})
+        @metrics.define(keys={"contrast": "spread of the class means"})
         def contrast(codes, factors, *, codes_test=None, factors_test=None, seed=0):
             codes, labels = np.asarray(codes), np.asarray(factors)[:, 0]
             means = np.stack([codes[labels == v].mean(0) for v in np.unique(labels)])
