@@ -204,12 +204,14 @@ def _moments(
     config: ml_collections.ConfigDict,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     name = config.data.name
-    if name not in data.CHANNEL_MOMENTS:
+    moments = data.describe(name).moments
+    if moments is None:
+        known = [other for other in data.names() if data.describe(other).moments]
         raise ValueError(
             f"config: `data.standardize` must be False for {name}, of which no moments "
-            f"are published; known are {', '.join(sorted(data.CHANNEL_MOMENTS))}."
+            f"are published; known are {', '.join(known)}."
         )
-    return data.CHANNEL_MOMENTS[name]
+    return moments
 
 
 def _check_start(config: ml_collections.ConfigDict, lanes: Sequence[Lane]) -> None:
