@@ -6,7 +6,7 @@ import pytest
 from disentangle_jax import data
 
 NAME = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
-NEEDS_FILES = sorted(name for name, entry in data.CATALOGUE.items() if entry.fetch)
+NEEDS_FILES = [name for name in data.names() if data.describe(name).fetch]
 
 
 @pytest.mark.parametrize("name", NEEDS_FILES)
@@ -15,7 +15,7 @@ def test_missing_files_say_what_to_fetch(name, tmp_path):
         data.load(name, data_dir=tmp_path)
     assert str(tmp_path) in str(error.value)
     if name != "image_folder":
-        address = data.CATALOGUE[name].fetch.split()[0]
+        address = data.describe(name).fetch.split()[0]
         assert address.startswith("http") and "Fetch " in str(error.value)
 
 

@@ -1,4 +1,4 @@
-"""Sets without a sample file: small files in the publishers' exact layouts."""
+"""Datasets without a sample file: small files in the publishers' exact layouts."""
 
 import io
 import tarfile
@@ -172,7 +172,7 @@ def test_abstract_dsprites(sprites_npz):
 
 
 def test_husl_colours_are_evenly_spaced():
-    from disentangle_jax.data._dsprites_variants import COLOURS
+    from disentangle_jax.data.sets.dsprites_variants import COLOURS
 
     linear = np.where(
         COLOURS <= 0.04045, COLOURS / 12.92, ((COLOURS + 0.055) / 1.055) ** 2.4

@@ -1,6 +1,7 @@
-"""Preparing files, and sets written by TensorFlow Datasets."""
+"""Preparing files, and datasets written by TensorFlow Datasets."""
 
 import hashlib
+import pathlib
 import shutil
 
 import numpy as np
@@ -8,9 +9,11 @@ import pytest
 import scipy.io
 
 from disentangle_jax import data
-from disentangle_jax.data import _files, _mpi3d, prepare
+from disentangle_jax.data import prepare, publisher_files
+from disentangle_jax.data.sets import mpi3d
+from tests.data.grids import resize_grid
 
-# TFDS warns of its own use of deprecated things.
+# TFDS warns about its own use of deprecated functions.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -39,7 +42,7 @@ def test_unknown_name(capsys):
     assert "Did you mean 'shapes3d'" in capsys.readouterr().err
 
 
-def test_rendered_sets_need_nothing(capsys):
+def test_rendered_datasets_need_no_files(capsys):
     assert prepare.main(["xysquares"]) == 0
     assert "262144 of 262144" in capsys.readouterr().out
 
@@ -49,6 +52,11 @@ def test_table(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 + len(data.names())
     assert any("`celeba`" in line and "research only" in line for line in lines)
+
+
+def test_readme_has_the_table():
+    readme = pathlib.Path(__file__).parents[2] / "README.md"
+    assert prepare.table() in readme.read_text()
 
 
 def test_wrong_checksum(real_data, tmp_path, capsys):
@@ -65,7 +73,7 @@ def test_wrong_checksum(real_data, tmp_path, capsys):
 
 def test_unpacked_shapes3d(real_data, tmp_path, monkeypatch):
     shutil.copy(real_data / "format_fixtures" / "3dshapes.h5", tmp_path)
-    monkeypatch.setattr(_files, "check_md5", lambda path: None)
+    monkeypatch.setattr(publisher_files, "check_md5", lambda path, md5: None)
     plain = data.load("shapes3d", data_dir=tmp_path, split="all").images(np.arange(5))
     assert prepare.main(["shapes3d", f"--data_dir={tmp_path}"]) == 0
     unpacked = np.load(tmp_path / "3dshapes.images.npy", mmap_mode="r")
@@ -74,24 +82,26 @@ def test_unpacked_shapes3d(real_data, tmp_path, monkeypatch):
     np.testing.assert_array_equal(again.images(np.arange(5)), plain)
 
 
-def test_interrupted_unpacking_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(_mpi3d, "FACTOR_SIZES", (2, 2, 2, 1, 1, 2, 2))
+def test_interrupted_unpacking_leaves_nothing(tmp_path, monkeypatch, capsys):
+    resize_grid(monkeypatch, mpi3d.mpi3d_real, (2, 2, 2, 1, 1, 2, 2))
+    monkeypatch.setattr(publisher_files, "check_md5", lambda path, md5: None)
     images = np.random.default_rng(0).integers(0, 256, (32, 64, 64, 3), dtype=np.uint8)
     path = tmp_path / "real.npz"
     np.savez_compressed(path, images=images)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 255
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="fetch it again"):
-        _mpi3d.unpack(path, tmp_path / "real.images.npy")
+    assert prepare.main(["mpi3d_real", f"--data_dir={tmp_path}"]) == 2
+    output = capsys.readouterr()
+    assert "fetch it again" in output.err and "to real.images.npy" in output.out
     assert files_in(tmp_path) == {path.relative_to(tmp_path)}
 
 
 def test_unwritable_data_dir(cars, tmp_path, capsys):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(ValueError, match="must be a folder that can be written"):
-        _files.check_writable(tmp_path / "file" / "sub")
-    _files.check_writable(tmp_path / "new")
+        publisher_files.check_writable(tmp_path / "file" / "sub")
+    publisher_files.check_writable(tmp_path / "new")
     assert not files_in(tmp_path / "new")
 
 
@@ -107,13 +117,13 @@ def test_our_builder_and_back(cars):
     np.testing.assert_array_equal(ours.images(np.arange(192)), images)
 
 
-def test_our_builders_of_other_sets(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(_mpi3d, "FACTOR_SIZES", (2, 2, 1, 1, 1, 2, 1))
+def test_our_builders_of_other_datasets(tmp_path, rng, monkeypatch):
+    resize_grid(monkeypatch, mpi3d.mpi3d_toy, (2, 2, 1, 1, 1, 2, 1))
     tiles = rng.integers(0, 256, (8, 64, 64, 3), dtype=np.uint8)
     np.savez(tmp_path / "mpi3d_toy.npz", images=tiles)
     symbols = rng.integers(0, 256, (26, 45, 45), dtype=np.uint8)
     np.savez(tmp_path / "symbols.npz", images=symbols, labels=np.arange(26) // 2)
-    monkeypatch.setattr(_files, "check_md5", lambda path: None)
+    monkeypatch.setattr(publisher_files, "check_md5", lambda path, md5: None)
     for name, images in (("mpi3d_toy", tiles), ("hwf", symbols[..., None])):
         assert prepare.main([name, f"--data_dir={tmp_path}", "--tfds"]) == 0
         for path in tmp_path.glob("*.npz"):
@@ -137,7 +147,7 @@ def test_builders_are_registered():
 
 
 def _offline(monkeypatch, paths):
-    """Makes TFDS's own builders find files instead of downloading them."""
+    """Makes TFDS's own builders read local files instead of downloading them."""
     import tensorflow_datasets as tfds
 
     manager = tfds.download.DownloadManager
@@ -190,7 +200,7 @@ def test_tfds_own_smallnorb(real_data, tmp_path, monkeypatch):
 
 
 def _write_tfds(folder, name, parts, shape, more_features):
-    """Writes sets as TFDS would, without its downloads."""
+    """Writes datasets as TFDS would, without its downloads."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 

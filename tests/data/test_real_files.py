@@ -1,9 +1,11 @@
-"""Every real file beside the project is read by the loader that users call."""
+"""Every real file beside the project is read through ``data.load``."""
 
 import numpy as np
 import pytest
 
 from disentangle_jax import data
+from disentangle_jax.data.sets import mpi3d
+from tests.data.grids import resize_grid
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +174,7 @@ def test_symbols(real_data):
 
 @pytest.mark.parametrize("split, documents", [("train", 11_314), ("test", 7_532)])
 def test_newsgroups_parts(real_data, split, documents):
-    # Whole posts: stripping them is what takes long.
+    # Whole posts: removing headers and quotes is slow.
     corpus = data.load(
         "newsgroups", data_dir=real_data / "newsgroups", split=split, remove=()
     )
@@ -224,12 +226,10 @@ def test_newsgroups_etm_layout(real_data):
 
 
 def test_mpi3d_tiles_survive_the_layout(real_data, tmp_path, monkeypatch):
-    from disentangle_jax.data import _mpi3d
-
     # Real tiles in the publisher's layout, on a grid small enough for a test.
     with np.load(real_data / "mpi3d_samples" / "mpi3d_gif_tiles.npz") as archive:
         tiles = archive["real1"].reshape(-1, 64, 64, 3)[:96]
-    monkeypatch.setattr(_mpi3d, "FACTOR_SIZES", (2, 2, 2, 3, 1, 2, 2))
+    resize_grid(monkeypatch, mpi3d.mpi3d_real, (2, 2, 2, 3, 1, 2, 2))
     for write in (np.savez, np.savez_compressed):
         write(tmp_path / "real.npz", images=tiles)
         robot = data.load("mpi3d_real", data_dir=tmp_path, split="all")

@@ -1,4 +1,4 @@
-"""Sets in labelled regions: bands, splits before copies, labelled images."""
+"""Datasets in labelled regions: bands, splits before copies, labelled images."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_rendered_dsprites_are_those_of_the_bands(sprites):
     assert sprites.factor_names == ("shape", "x", "y")
     assert sprites.factor_sizes == (3, 3, 3)
     assert (np.bincount(combinations(sprites)) == 450).all()
-    # Where the ink is says which band it is.
+    # The position of the ink determines the band.
     images = sprites.images(sprites.indices)[..., 0] / 255
     ink = images.sum(axis=(1, 2))
     pixel = np.arange(64)

@@ -1,4 +1,4 @@
-"""Relations as data: where each leads, by hand; chains; what does not fit is told."""
+"""Relations as data: results by hand, chains, errors."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def test_a_relation_of_ones_own():
         data.relations("dsprite")
 
 
-def test_a_relation_that_leaves_the_grid_is_told():
+def test_a_relation_that_leaves_the_grid_raises():
     with pytest.raises(ValueError, match=r"'up' leaves the grid.*\(2,\) leads to \(3,"):
         data.relation_table([data.Relation("up", lambda f: (f[0] + 1,))], (3,))
     with pytest.raises(ValueError, match="'up' leaves the grid"):
@@ -102,7 +102,7 @@ def test_follow_composes_to_any_depth():
         sums, np.array([[0, 2, 1]]), np.array([7]), np.array([[8, 9, 3]])
     )
     assert ends.tolist() == [[2]]
-    # An operator is no digit: from there on nothing is defined.
+    # An operator is not a digit: the rest of the chain is not defined.
     ends = data.follow(sums, np.array([[0, 0]]), np.array([11]), np.array([[1, 1]]))
     assert ends.tolist() == [[-1]]
     with pytest.raises(ValueError, match="`others` must be 1 arrays"):

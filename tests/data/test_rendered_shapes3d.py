@@ -1,4 +1,4 @@
-"""The rendered 3D Shapes: looks of the real set in numbers, by index and inside jit."""
+"""The rendered 3D Shapes: image statistics of the original, by index and in jit."""
 
 import jax
 import jax.numpy as jnp
@@ -102,9 +102,9 @@ def test_render_inside_jit_equals_images(shapes, rng):
 
 
 def test_first_render_may_happen_inside_a_trace(shapes):
-    from disentangle_jax.data import _rendered_shapes3d
+    from disentangle_jax.data.sets import rendered_shapes3d
 
-    _rendered_shapes3d._layer_table.cache_clear()
+    rendered_shapes3d._layer_table.cache_clear()
     image = jax.jit(lambda f: shapes.render(f) / 255)(jnp.zeros((1, 6), int))
     expected = shapes.images(np.array([0])) / np.float32(255)
     np.testing.assert_allclose(image, expected, atol=1e-6)

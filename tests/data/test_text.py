@@ -1,4 +1,4 @@
-"""Bags of words: counting own documents, and what is refused."""
+"""Bags of words: counting your own documents, and errors."""
 
 import numpy as np
 import pytest
