@@ -1,28 +1,30 @@
-"""AbsAE and ReL: regions of the code for combinations of factors, relations as moves.
+"""AbsAE and ReL: regions of the code for combinations of factors, and relations.
 
 Paper: "Leveraging Relational Information for Learning Weakly Disentangled
-Representations". Sizes of its Appendix A, batches, rates and weights of Sec. 4.2 and of
-its code; epochs are counted as steps (dSprites: 58 batches of 1024 an epoch, 1,000
-epochs of warm-up and 5,000 more).
+Representations". Sizes are those of its Appendix A; batch sizes, learning rates and
+weights are those of Sec. 4.2 and of its code. Epochs are counted as steps (dSprites:
+58 batches of 1024 per epoch, 1,000 epochs of warm-up and 5,000 more).
 
 Command::
 
     python -m disentangle_jax.main --config=configs/absae.py
 
-trains on a dSprites that needs no download. ``--config=configs/absae.py:dsprites``
-takes the publisher's file, ``:symbols`` the handwritten symbols of HWF, ``:shapes3d``
-our rendering of 3D Shapes. ``--config=configs/absae.py:quick`` takes some minutes on a
-2-core CPU: narrow networks, faster rates beside a smaller beta, and some labelled
-images in every step.
+trains on a rendered dSprites, which needs no download.
+``--config=configs/absae.py:dsprites`` uses the publisher's file, ``:symbols`` the
+handwritten symbols of HWF, and ``:shapes3d`` our rendering of 3D Shapes.
+``--config=configs/absae.py:quick`` takes a few minutes on a 2-core CPU: it has narrow
+networks, higher learning rates with a smaller beta, and labelled images in every step.
 
-A run's page shows the decoded regions, relations on test images, and accuracies like
-those of the paper's Tables 4 and 5. Relations of your own: ``data.add_relations`` in a
-copy of this file, and their name as ``method.relations``.
+The report shows the decoded regions, relations on test images, and accuracies like
+those of the paper's Tables 4 and 5. To use your own relations, call
+``data.add_relations`` in a copy of this file and give their name as
+``method.relations``.
 
-Expected: the quick setting on rendered dSprites (seed 0) gave test images the right one
-of 27 regions in 99.3 %, 99.5 % of them accepted at alpha = 0.5; one relation led to the
-right region in 99.2 % of test images, ten in a row in 95.9 %. The density threshold
-alpha depends on the scale of the code.
+Expected: with ``:quick`` on rendered dSprites (seed 0), 99.3 % of test images were
+assigned to the right one of 27 regions, and 99.5 % of them were accepted at
+alpha = 0.5. One relation led to the right region for 99.2 % of test images, ten
+successive relations for 95.9 %. The density threshold alpha depends on the scale of the
+code.
 """
 
 from disentangle_jax import config as config_lib
@@ -39,21 +41,21 @@ def get_config(preset: str = ""):
     config.model.latent_dim = 8
     method = config.method
     method.name = "absae"
-    method.relations = "dsprites"  # a name that data.relations knows
-    method.relation_loss = "nll"  # the paper's; "mse" is its code's
-    method.relation_batch = 128  # of each relation
+    method.relations = "dsprites"  # a name of data.relations
+    method.relation_loss = "nll"  # as in the paper; its code has "mse"
+    method.relation_batch = 128  # examples per relation
     method.warmup_steps = 58_000
-    method.refit_every = 0  # once, as in the paper
-    method.labelled_batch = 0  # labelled images a step; the paper has none
-    method.width = 1024  # of the discriminator and of ReL
+    method.refit_every = 0  # 0: once, as in the paper
+    method.labelled_batch = 0  # labelled images per step; 0 in the paper
+    method.width = 1024  # units per layer of the discriminator and of ReL
     method.depth = 4
     method.beta = 0.2
     method.gamma = 1.0
     method.discriminator_learning_rate = 1e-4
     method.relation_learning_rate = 1e-4
-    method.tau = 20.0  # labelled images of each combination
+    method.tau = 20.0  # labelled images per combination of factors
     method.covariance_scale = 0.1
-    method.shrinkage = 1.0  # in samples
+    method.shrinkage = 1.0  # as a number of samples
     method.label_weight = 1.0
     config.optimizer.learning_rate = 1e-4
     config.train.batch_size = 1024
@@ -71,14 +73,14 @@ def get_config(preset: str = ""):
         config.optimizer.learning_rate = 1e-5
         method.discriminator_learning_rate = 1e-5
         method.relation_learning_rate = 1e-5
-        # 13 batches of 1024 an epoch, 5,000 epochs of warm-up and 10,000 more.
+        # 13 batches of 1024 per epoch, 5,000 epochs of warm-up and 10,000 more.
         method.warmup_steps = 65_000
         config.train.num_steps = 195_000
     if preset == "symbols":
         config.data.name = "symbols_13"
         method.relations = "symbols"
         method.relation_batch = 256
-        # 5 batches of 1024 an epoch (of the smaller set of symbols).
+        # 5 batches of 1024 per epoch (of the smaller dataset of symbols).
         method.warmup_steps = 5_000
         config.train.num_steps = 30_000
     if preset == "quick":
@@ -87,7 +89,7 @@ def get_config(preset: str = ""):
 
 
 def _quick(config):
-    """Returns `config` with narrow networks, faster steps and labels in every step."""
+    """Returns `config` with narrow networks, fewer steps and labels in every step."""
     config.data.options.noisy_copies = 0
     config.model.channels = 8
     config.method.width = 256
@@ -95,7 +97,8 @@ def _quick(config):
     config.method.warmup_steps = 500
     config.method.labelled_batch = 32
     config.method.label_weight = 0.1
-    # At faster rates the codes outrun the discriminator unless beta is smaller.
+    # At higher learning rates beta must be smaller: otherwise the codes change faster
+    # than the discriminator can follow.
     config.optimizer.learning_rate = 1e-3
     config.method.beta = 0.005
     config.method.discriminator_learning_rate = 3e-3

@@ -1,4 +1,4 @@
-"""Ada-GVAE: pairs of images that share some factors.
+"""Ada-GVAE: learns from pairs of images that share some factors.
 
 Paper: Locatello et al., "Weakly-Supervised Disentanglement Without Compromises"; losses
 and distance as in Michlo et al., "Overlooked Implications of the Reconstruction Loss",
@@ -8,11 +8,12 @@ Command::
 
     python -m disentangle_jax.main --config=configs/ada_gvae.py
 
-on pairs that differ in k ~ U[1, K] factors; ``--config.data.changed_factors=1`` or
-``dlib`` for other pairs, ``--config.method.distance=kl`` for the original threshold.
-``--config=configs/ada_gvae.py:quick`` takes some minutes on a 2-core CPU.
+trains on pairs that differ in k ~ U[1, K] factors.
+``--config.data.changed_factors=1`` or ``dlib`` chooses other pairs,
+``--config.method.distance=kl`` the original threshold.
+``--config=configs/ada_gvae.py:quick`` takes a few minutes on a 2-core CPU.
 
-Expected: clearly better scores than beta-VAE on the same images.
+Expected: clearly higher scores than beta-VAE on the same images.
 """
 
 from disentangle_jax import config as config_lib

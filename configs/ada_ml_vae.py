@@ -1,4 +1,4 @@
-"""Ada-ML-VAE: as Ada-GVAE, with the product of the shared posteriors.
+"""Ada-ML-VAE: Ada-GVAE with the product of the shared posteriors.
 
 Paper: Locatello et al., "Weakly-Supervised Disentanglement Without Compromises".
 
@@ -6,10 +6,10 @@ Command::
 
     python -m disentangle_jax.main --config=configs/ada_ml_vae.py
 
-on pairs that differ in k ~ U[1, K] factors. ``--config=configs/ada_ml_vae.py:quick``
-takes some minutes on a 2-core CPU.
+trains on pairs that differ in k ~ U[1, K] factors.
+``--config=configs/ada_ml_vae.py:quick`` takes a few minutes on a 2-core CPU.
 
-Expected: close to Ada-GVAE.
+Expected: scores close to those of Ada-GVAE.
 """
 
 from disentangle_jax import config as config_lib

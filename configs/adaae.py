@@ -1,4 +1,4 @@
-"""AdaAE-12: the structural decoder with every latent at every layer.
+"""AdaAE-12: the structural decoder, where every layer sees all latents.
 
 Paper: "Structure by Architecture: Disentangled Representations without Regularization",
 Secs. 3 and 4.1.
@@ -7,9 +7,8 @@ Command::
 
     python -m disentangle_jax.main --config=configs/adaae.py
 
-The ablation of SAE-12: same decoder, nothing that orders the latents.
-``--config=configs/adaae.py:quick`` is the same with 16 channels and fewer steps, for a
-2-core CPU.
+This is the ablation of SAE-12: it has the same decoder, but nothing orders the latents.
+``--config=configs/adaae.py:quick`` has 16 channels and fewer steps, for a 2-core CPU.
 
 Expected: less disentangled than SAE-12 (paper, Table 1).
 """

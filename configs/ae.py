@@ -7,10 +7,11 @@ Command::
 
     python -m disentangle_jax.main --config=configs/ae.py
 
-Needs an accelerator for its 100,000 steps. ``--config=configs/ae.py:quick`` is the same
-with 16 channels and fewer steps, for a 2-core CPU.
+takes 100,000 steps and needs an accelerator. ``--config=configs/ae.py:quick`` has 16
+channels and fewer steps, for a 2-core CPU.
 
-Expected: reconstructions as good as SAE-12's, lower disentanglement (paper, Table 1).
+Expected: reconstructions as good as those of SAE-12, lower disentanglement (paper,
+Table 1).
 """
 
 from disentangle_jax import config as config_lib

@@ -1,16 +1,17 @@
-"""beta-TCVAE: the total correlation of the codes weighted.
+"""beta-TCVAE: a VAE with a weight on the total correlation of the codes.
 
-Paper: Chen et al., "Isolating Sources of Disentanglement in VAEs"; the study's setting
-is that of Locatello et al., "Challenging Common Assumptions", Table 2: beta in 1, 2, 4,
-6, 8, 10 (its estimator: ``--config.method.estimator=naive``).
+Paper: Chen et al., "Isolating Sources of Disentanglement in VAEs". The settings are
+those of Locatello et al., "Challenging Common Assumptions", Table 2: beta in 1, 2, 4,
+6, 8, 10. ``--config.method.estimator=naive`` chooses the estimator of that study.
 
 Command::
 
     python -m disentangle_jax.main --config=configs/beta_tc_vae.py
 
-trains one model of the study; all six strengths and five seeds in one program with
+trains one model of the study. All six values of beta with five seeds each train in
+one program with
 ``--config.lanes.seeds=5 --config.lanes.sweep.method.beta=1,2,4,6,8,10``.
-``--config=configs/beta_tc_vae.py:quick`` takes some minutes on a 2-core CPU.
+``--config=configs/beta_tc_vae.py:quick`` takes a few minutes on a 2-core CPU.
 
 Expected: the total correlation falls as beta grows.
 """

@@ -1,17 +1,18 @@
-"""beta-VAE: the KL weighted.
+"""beta-VAE: a VAE with a weight on the KL term.
 
-Paper: Higgins et al., "beta-VAE"; the study's setting is that of Locatello et al.,
+Paper: Higgins et al., "beta-VAE". The settings are those of Locatello et al.,
 "Challenging Common Assumptions", Table 2: beta in 1, 2, 4, 6, 8, 16.
 
 Command::
 
     python -m disentangle_jax.main --config=configs/beta_vae.py
 
-trains one model of the study; all six strengths and five seeds in one program with
+trains one model of the study. All six values of beta with five seeds each train in
+one program with
 ``--config.lanes.seeds=5 --config.lanes.sweep.method.beta=1,2,4,6,8,16``.
-``--config=configs/beta_vae.py:quick`` takes some minutes on a 2-core CPU.
+``--config=configs/beta_vae.py:quick`` takes a few minutes on a 2-core CPU.
 
-Expected: the KL falls and the reconstruction worsens as beta grows.
+Expected: as beta grows, the KL falls and the reconstruction error rises.
 """
 
 from disentangle_jax import config as config_lib

@@ -1,4 +1,4 @@
-"""Semi-supervised beta-VAE: 1,000 labelled images tie latents to factors.
+"""Semi-supervised beta-VAE: 1,000 labelled images align latents with factors.
 
 Paper: Locatello et al., "Disentangling Factors of Variation Using Few Labels".
 
@@ -6,11 +6,11 @@ Command::
 
     python -m disentangle_jax.main --config=configs/few_labels_vae.py
 
-``--config.data.num_labels=100`` for fewer labels, ``--config.method.kind=cov`` for
-another supervised term. ``--config=configs/few_labels_vae.py:quick`` takes some minutes
-on a 2-core CPU.
+``--config.data.num_labels=100`` uses fewer labels, ``--config.method.kind=cov`` another
+supervised term. ``--config=configs/few_labels_vae.py:quick`` takes a few minutes on a
+2-core CPU.
 
-Expected: high scores, since latent k is trained on factor k.
+Expected: high scores, because latent k is trained to predict factor k.
 """
 
 from disentangle_jax import config as config_lib

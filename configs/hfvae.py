@@ -1,35 +1,36 @@
-"""HFVAE: a Concrete variable for the class and a group of continuous ones for style.
+"""HFVAE: a discrete (Concrete) variable for the class, continuous ones for the style.
 
-Paper: Esmaeili et al., "Structured Disentangled Representations", Eq. 4; sizes of its
-Table 2, beta and gamma of its Table 3. Temperature, learning rate and the networks for
-28 px are those of the authors' public example.
+Paper: Esmaeili et al., "Structured Disentangled Representations", Eq. 4. Sizes are
+those of its Table 2, beta and gamma those of its Table 3. Temperature, learning rate
+and the networks for 28 px are those of the authors' public example.
 
 Command::
 
     python -m disentangle_jax.main --config=configs/hfvae.py
 
-trains on a dSprites that needs no download. ``--config=configs/hfvae.py:dsprites``
-takes the publisher's file, ``:mnist`` and ``:fashion`` those of MNIST and
-Fashion-MNIST, ``:celeba`` those of CelebA, with convolutional networks;
-``--config.lanes.seeds=5 --config.lanes.sweep.method.beta=2,3,4,6`` trains Fig. 6's
-strengths in one program. ``--config=configs/hfvae.py:quick`` has smaller networks and
-takes some minutes on a 2-core CPU. ``configs/experiments/structured.py`` runs the
+trains on a rendered dSprites, which needs no download.
+``--config=configs/hfvae.py:dsprites`` uses the publisher's file, ``:mnist`` MNIST,
+``:fashion`` Fashion-MNIST, and ``:celeba`` CelebA with convolutional networks.
+``--config.lanes.seeds=5 --config.lanes.sweep.method.beta=2,3,4,6`` trains the values of
+Fig. 6 in one program. ``--config=configs/hfvae.py:quick`` has smaller networks and
+takes a few minutes on a 2-core CPU. ``configs/experiments/structured.py`` runs the
 paper's analyses.
 
-The temperature is annealed by a schedule, a factor on ``method.temperature``: from 0.66
-to 0.1 in the first 10,000 steps by
-``--config.train.schedules.temperature="('linear', 1.0, 0.15, 0, 10000)"``.
+A schedule, which multiplies ``method.temperature``, anneals the temperature:
+``--config.train.schedules.temperature="('linear', 1.0, 0.15, 0, 10000)"`` lowers it
+from 0.66 to 0.1 in the first 10,000 steps.
 
-Priors are independent. ``--config.method.correlation=full`` learns the correlation of
-the continuous variables; ``between``, with two or more groups of them
-(``--config.method.groups=(5,5,1)``), that between groups; a matrix is taken as given.
+Priors are independent by default. ``--config.method.correlation=full`` learns the
+correlations of the continuous variables. With two or more groups of them
+(``--config.method.groups=(5,5,1)``), ``between`` learns those between groups. A matrix
+is used as given.
 
-Expected: scores vary more by seed than by strength (paper, Sec. 5.1): train several.
-Where the continuous variables tell images apart, what the class knows of an image they
-know too, I(z; c) = I(x; c), and beta is a price on the class itself: after some epochs
-at beta 4 it may hold nothing yet. Train longer, or begin with a smaller beta
-(``--config.train.schedules.beta="('linear', 0.0, 1.0, 0, 10000)"``).
-The last numbers of a code are its class as a one-hot vector.
+Expected: scores vary more with the seed than with beta (paper, Sec. 5.1), so train
+several seeds. If the continuous variables identify the image, they also determine the
+class, I(z; c) = I(x; c), and beta penalises the class itself: after a few epochs with
+beta 4 it may carry no information yet. Train longer, or start with a smaller beta
+(``--config.train.schedules.beta="('linear', 0.0, 1.0, 0, 10000)"``). The last elements
+of a code are its class as a one-hot vector.
 """
 
 from disentangle_jax import config as config_lib
@@ -64,7 +65,7 @@ def get_config(preset: str = ""):
         config.optimizer.learning_rate = 1e-4
     if preset == "quick":
         config = config_lib.quick(config)
-        # The aggregate posterior is estimated from the batch: 32 are few.
+        # The batch estimates the aggregate posterior; 32 examples are too few.
         config.train.batch_size = 128
         config.model.widths = (400,)
         config.model.head_width = 200

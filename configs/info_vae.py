@@ -1,4 +1,4 @@
-"""InfoVAE: the KL exchanged for a maximum mean discrepancy.
+"""InfoVAE: a VAE whose KL term is replaced by a maximum mean discrepancy (MMD).
 
 Paper: Zhao et al., "InfoVAE: Balancing Learning and Inference in Variational
 Autoencoders", Eq. 6.
@@ -7,10 +7,10 @@ Command::
 
     python -m disentangle_jax.main --config=configs/info_vae.py
 
-on the networks of the large study. ``--config=configs/info_vae.py:quick`` takes some
-minutes on a 2-core CPU.
+trains the networks of the large study. ``--config=configs/info_vae.py:quick`` takes a
+few minutes on a 2-core CPU.
 
-Expected: mutual information of codes and images stays, the MMD falls.
+Expected: the MMD falls while the mutual information of codes and images stays.
 """
 
 from disentangle_jax import config as config_lib

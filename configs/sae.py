@@ -7,13 +7,13 @@ Command::
 
     python -m disentangle_jax.main --config=configs/sae.py --config.train.seed=0
 
-trains the paper's setting, 12 blocks of 64 channels, 12 latents of one dimension, batch
-128, 100,000 steps of Adam 5e-4, on `rendered_shapes3d`, which needs no download.
-``--config.data.name=shapes3d`` takes the real file, ``--config.lanes.seeds=5`` trains
-the five seeds in one program. This is work for an accelerator.
+trains with the paper's settings: 12 blocks of 64 channels, 12 latents of one dimension,
+batches of 128, 100,000 steps of Adam with learning rate 5e-4. It needs an accelerator.
+The dataset `rendered_shapes3d` needs no download; ``--config.data.name=shapes3d`` uses
+the publisher's file. ``--config.lanes.seeds=5`` trains the five seeds in one program.
 
-``--config=configs/sae.py:quick`` is the same network with 16 channels and 1,300 steps,
-for a 2-core CPU: some minutes.
+``--config=configs/sae.py:quick`` has 16 channels and 1,300 steps, which take a few
+minutes on a 2-core CPU.
 
 Expected: see the results in README.md.
 """

@@ -1,31 +1,33 @@
 """Topic models with the objective of HFVAE: ProdLDA and NVDM on 20 Newsgroups.
 
 Paper: Esmaeili et al., "Structured Disentangled Representations", Sec. 5.2: two groups
-of 25 topics, beta 0.1 lets topics of different groups correlate, gamma 4 keeps those of
-one group apart. Networks, prior and optimizer of ProdLDA are those of its authors'
-public code (Srivastava and Sutton, "Autoencoding Variational Inference for Topic
-Models"), 200 epochs; those of NVDM are of Miao et al., "Neural Variational Inference
-for Text Processing", but that encoder and decoder are trained together, not in turns.
+of 25 topics; beta 0.1 lets topics of different groups correlate, and gamma 4 keeps
+those of one group independent. Networks, prior and optimizer of ProdLDA are those of
+its authors' public code (Srivastava and Sutton, "Autoencoding Variational Inference for
+Topic Models"), with 200 epochs. Those of NVDM follow Miao et al., "Neural Variational
+Inference for Text Processing", except that encoder and decoder are trained together,
+not in turns.
 
 Command::
 
     python -m disentangle_jax.main --config=configs/topics.py:prodlda
 
-takes scikit-learn's file of 20 Newsgroups, ``:nvdm`` is the other model on it. Without
-a preset ProdLDA learns a corpus drawn from known topics that correlate in pairs, which
-needs no download; ``:quick`` is the same for a minute on a 2-core CPU.
-``--config.method.beta=1 --config.method.gamma=1`` is the VAE objective of ProdLDA and
-NVDM.
+trains ProdLDA on scikit-learn's file of 20 Newsgroups; ``:nvdm`` trains NVDM on it.
+Without a preset, ProdLDA learns a synthetic corpus of known topics that correlate in
+pairs, which needs no download. ``:quick`` is the same with fewer steps and takes a
+minute on a 2-core CPU. ``--config.method.beta=1 --config.method.gamma=1`` is the VAE
+objective of ProdLDA and NVDM.
 
-Expected: with ``:quick`` (half a minute of training) and the seeds 0, 1, 2 the topics
-that were planted to correlate (0.76) correlate 0.76, 0.78 and 1.00 as found, and 5, 3
-and 5 of the five pairs lie in different groups; topics of one group correlate 0.16 on
-average. The VAE objective merges such pairs (0.98 to 1.00), splits 3, 3 and 5 of them,
-and has 0.30 within groups. ``:nvdm`` with batch 200, learning rate 1e-3 and 600 steps,
-three seeds: mean correlation 0.097 within and 0.131 between groups, perplexity of words
-1031 ± 5; with the VAE objective 0.137 and 0.138, and 982 ± 6. ``:prodlda`` for its
-9,800 steps, seed 0: 4 active topics, correlation 0.42 within and 0.60 between groups;
-with the VAE objective all 50 topics, 0.586 and 0.588 (the paper: 11 and 50 topics).
+Expected: with ``:quick`` (half a minute of training) and the seeds 0, 1, 2, the pairs
+of topics that correlate by 0.76 in the corpus correlate by 0.76, 0.78 and 1.00 in the
+model, and 5, 3 and 5 of the five pairs lie in different groups; topics of one group
+correlate by 0.16 on average. The VAE objective merges such pairs (0.98 to 1.00),
+separates 3, 3 and 5 of them, and has 0.30 within groups. ``:nvdm`` with batch 200,
+learning rate 1e-3 and 600 steps, three seeds: mean correlation 0.097 within and 0.131
+between groups, perplexity per word 1031 ± 5; with the VAE objective 0.137 and 0.138,
+and 982 ± 6. ``:prodlda`` for its 9,800 steps, seed 0: 4 active topics, correlation 0.42
+within and 0.60 between groups; with the VAE objective all 50 topics, 0.586 and 0.588
+(the paper: 11 and 50 topics).
 """
 
 from disentangle_jax import config as config_lib

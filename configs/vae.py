@@ -7,11 +7,10 @@ Command::
 
     python -m disentangle_jax.main --config=configs/vae.py
 
-``--config.method.kl=sae_code`` takes the KL of the published code.
-``--config=configs/vae.py:quick`` is the same with 16 channels and fewer steps, for a
-2-core CPU.
+``--config.method.kl=sae_code`` uses the KL of the published code.
+``--config=configs/vae.py:quick`` has 16 channels and fewer steps, for a 2-core CPU.
 
-Expected: blurrier reconstructions than SAE-12's (paper, Fig. 2).
+Expected: blurrier reconstructions than those of SAE-12 (paper, Fig. 2).
 """
 
 from disentangle_jax import config as config_lib

@@ -7,10 +7,10 @@ Command::
 
     python -m disentangle_jax.main --config=configs/vlae.py
 
-``--config=configs/vlae.py:quick`` is the same with 32 channels and fewer steps, for a
-2-core CPU.
+``--config=configs/vlae.py:quick`` has 32 channels and fewer steps, for a 2-core CPU.
 
-Expected: ordered latents, blurrier than SAE-12 (paper, Figs. 2 and 4).
+Expected: ordered latents, and blurrier reconstructions than those of SAE-12 (paper,
+Figs. 2 and 4).
 """
 
 from disentangle_jax import config as config_lib

@@ -8,8 +8,8 @@ Command::
     python -m disentangle_jax.main --config=configs/wae.py
 
 ``--config.method.mmd_compat="sae_code"`` divides the MMD by the batch size once more,
-as the published code does. ``--config=configs/wae.py:quick`` is the same with 16
-channels and fewer steps, for a 2-core CPU.
+as the published code does. ``--config=configs/wae.py:quick`` has 16 channels and fewer
+steps, for a 2-core CPU.
 
 Expected: close to the plain autoencoder (paper, Table 1).
 """

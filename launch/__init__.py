@@ -1,1 +1,1 @@
-"""Running on machines that are not this one: accelerators and clusters."""
+"""Sweeps on clusters, and the cost of programs on accelerators."""

@@ -1,4 +1,4 @@
-"""Who runs a pack: claims that survive crashes, requeues and clocks that differ."""
+"""Claims: which process runs a pack, despite crashes, requeues and unequal clocks."""
 
 import contextlib
 import json
@@ -12,27 +12,30 @@ from typing import Any
 
 from disentangle_jax.files import write_once
 
-# Seconds between signs of life of a pack, and without one until others take it over.
+# Seconds between heartbeats of a pack, and without one until another process takes it.
 HEARTBEAT = 10.0
 STALE = 90.0
 
 
 class Held(Exception):
-    """Somebody else runs the pack."""
+    """Another process runs the pack."""
 
 
 class Claim:
-    """The right to run a pack, kept by touching a file while it runs.
+    """The right to run a pack, kept by touching a file while the pack runs.
 
-    Claims are numbered. The highest number holds; who finds it dead makes the next,
-    by a link that only one can make. A holder on this machine is dead when its process
-    is; one elsewhere when its file was not touched for ``STALE`` seconds of watching,
-    so that clocks that differ do no harm.
-
-    Synopsis::
+    Claims are numbered, and the highest number is valid. A process that finds its
+    holder dead makes the next one, by a hard link that only one process can make. A
+    holder on this machine is dead if its process has ended. A holder on another machine
+    is dead if its file did not change while we watched it for ``STALE`` seconds, so
+    clocks may differ. For example::
 
         with Claim(folder, watched):      # raises Held
             ...
+
+    Args:
+      folder: folder of the pack.
+      watched: when the files of other claims last changed; shared by repeated attempts.
     """
 
     def __init__(
@@ -53,10 +56,10 @@ class Claim:
         number = 1 if newest is None else int(newest.suffix[1:]) + 1
         path = self._folder / f"claim.{number}"
         if not write_once(path, json.dumps(me()).encode()):
-            raise Held("another process, since a moment")
+            raise Held("another process, which started just now")
         if newest_claim(self._folder) != path:
             path.unlink()
-            raise Held("another process, since a moment")
+            raise Held("another process, which started just now")
         if newest is not None:
             newest.unlink(missing_ok=True)
         self._path = path
@@ -91,18 +94,18 @@ class Claim:
                 )
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
-            with contextlib.suppress(OSError):  # A full disk, a network that hiccups.
+            with contextlib.suppress(OSError):  # E.g. a network error: try again.
                 os.utime(self._path)
 
 
 def newest_claim(folder: pathlib.Path) -> pathlib.Path | None:
-    """Returns the claim that holds, or None."""
+    """Returns the valid claim, or None."""
     paths = [p for p in folder.glob("claim.*") if p.suffix[1:].isdigit()]
     return max(paths, key=lambda p: int(p.suffix[1:]), default=None)
 
 
 def claim_holder(path: pathlib.Path) -> str:
-    """Returns who made a claim, in words."""
+    """Returns a text that names the holder of a claim."""
     try:
         holder = json.loads(path.read_text())
     except (OSError, json.JSONDecodeError):
@@ -111,7 +114,7 @@ def claim_holder(path: pathlib.Path) -> str:
 
 
 def looks_alive(claim: pathlib.Path) -> bool:
-    """Whether the holder of a claim seems to live, at one look."""
+    """Returns whether the holder of a claim seems to run, without watching it."""
     try:
         holder, touched = json.loads(claim.read_text()), claim.stat().st_mtime
     except (OSError, json.JSONDecodeError):
@@ -122,7 +125,7 @@ def looks_alive(claim: pathlib.Path) -> bool:
 
 
 def stop_holder(path: pathlib.Path) -> bool:
-    """Asks the holder of a claim to stop; False where it is on another machine."""
+    """Asks the holder of a claim to stop; returns False if it is on another machine."""
     holder = json.loads(path.read_text())
     if holder["place"] != me()["place"]:
         return False
@@ -131,7 +134,7 @@ def stop_holder(path: pathlib.Path) -> bool:
 
 
 def me() -> dict[str, Any]:
-    """Returns what tells this process from all others."""
+    """Returns the identity of this process."""
     boot = pathlib.Path("/proc/sys/kernel/random/boot_id")
     namespace = pathlib.Path("/proc/self/ns/pid")
     place = [socket.gethostname()]
@@ -147,10 +150,10 @@ def me() -> dict[str, Any]:
 
 
 def process_start(pid: int) -> str | None:
-    """Returns when a process of this machine started, None if it is no more.
+    """Returns when a process of this machine started; None if it has ended.
 
-    A zombie, ended but not yet collected by its parent, is no more. Where there is no
-    ``/proc``, processes are told by their number alone.
+    A zombie, which its parent has not yet waited for, has ended. Without ``/proc``,
+    processes are identified by their id alone.
     """
     if not pathlib.Path("/proc/self/stat").exists():
         try:
@@ -164,7 +167,7 @@ def process_start(pid: int) -> str | None:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name, in parentheses, may hold anything; the other fields follow it.
+    # The name, in parentheses, may contain any character; the other fields follow it.
     fields = text.rpartition(")")[2].split()
     state, started = fields[0], fields[19]
     return None if state in "ZX" else started

@@ -1,4 +1,4 @@
-"""What a sweep will cost: from a measured step here, and from compiled TPU figures."""
+"""Estimates the cost of a sweep from a measured step or from compiled TPU programs."""
 
 import csv
 import json
@@ -18,26 +18,26 @@ from disentangle_jax.training.feed import device_batches
 from launch import work
 
 _TABLE = pathlib.Path(__file__).with_name("tpu_table.csv")
-# Rendered sets of the same image shape, for the time of a step where data are missing.
+# Rendered datasets of the same image shape, to time a step if the data are missing.
 _STAND_INS = ("rendered_dsprites", "xysquares")
-# Lanes whose step is measured on a CPU, where the time grows with them.
+# Number of lanes to measure on a CPU, where time is proportional to it.
 _CPU_LANES = 2
 _MEASURED_STEPS = 3
 
-# What the study cost its authors (Locatello et al. 2019, Sec. 5): GPU years.
+# Cost of the study for its authors in GPU years (Locatello et al. 2019, Sec. 5).
 PUBLISHED_GPU_YEARS = 2.52
 
 
 class Measured(NamedTuple):
-    """A step of a pack's program on this machine.
+    """A measured step of a pack's program on this machine.
 
     Attributes:
-      data: dataset it was measured with.
-      image_shape: of the dataset.
-      parameters: of one model's networks.
-      lanes: models of the measured program.
-      compile_seconds: to compile it, or to read it from the cache.
-      step_seconds: of one step of all its lanes.
+      data: dataset of the measurement.
+      image_shape: shape of its images.
+      parameters: number of parameters per model.
+      lanes: number of models of the measured program.
+      compile_seconds: time to compile the program, or to read it from the cache.
+      step_seconds: time of one step of all lanes.
     """
 
     data: str
@@ -52,13 +52,13 @@ class Line(NamedTuple):
     """The packs of one program.
 
     Attributes:
-      labels: of the first model, but for its seed.
-      packs: how many there are.
-      models: of all of them.
-      lanes: of the first, and largest, pack.
-      measured: None where it could not be measured.
-      why: it could not.
-      seconds: of all packs one after another; None where not measured.
+      labels: labels of the first model, except its seed.
+      packs: number of packs.
+      models: number of models of all packs.
+      lanes: number of models of the first, and largest, pack.
+      measured: the measured step; None if it could not be measured.
+      why: the reason if not.
+      seconds: time of all packs one after another; None if not measured.
     """
 
     labels: dict
@@ -71,10 +71,10 @@ class Line(NamedTuple):
 
 
 def measure(config: ml_collections.ConfigDict) -> Measured:
-    """Compiles a pack's program and times some of its steps.
+    """Compiles a pack's program and times a few of its steps.
 
-    On a CPU fewer lanes than the pack has are measured: there a step takes as many
-    times longer as there are lanes.
+    On a CPU only some lanes of the pack are measured, because the time of a step is
+    proportional to their number.
     """
     config = config.copy_and_resolve_references()
     if jax.default_backend() == "cpu":
@@ -107,7 +107,7 @@ def measure(config: ml_collections.ConfigDict) -> Measured:
 
 
 def _with_stand_in(config: ml_collections.ConfigDict) -> Measured:
-    """Measures with the dataset, or a rendered one where its files are missing."""
+    """Measures with the dataset, or a rendered one if its files are missing."""
     try:
         return measure(config)
     except FileNotFoundError:
@@ -124,8 +124,8 @@ def lines(
     """Returns the packs by program, each with a measured step.
 
     Args:
-      sweep: the sweep; rows that are there are not counted.
-      tell: takes messages of progress.
+      sweep: the sweep; finished models are not counted.
+      tell: receives progress messages.
     """
     open_packs = [pack for pack in sweep.packs if work.missing(sweep, pack)]
     groups: dict[str, list[sweep_lib.Pack]] = {}
@@ -160,7 +160,7 @@ def lines(
 
 
 def describe(found: list[Line], parallelism: int) -> str:
-    """Returns the estimate as text: a line per program, then the sum."""
+    """Returns the estimate as text: one line per program, then the total."""
     rows = [
         ("program", "packs", "lanes", "image", "parameters", "compile", "step", "all")
     ]
@@ -176,7 +176,7 @@ def describe(found: list[Line], parallelism: int) -> str:
         rows.append((
             name, packs, lanes, shape + stand_in, f"{m.parameters:,}",
             f"{m.compile_seconds:.1f} s",
-            f"{1e3 * m.step_seconds / m.lanes:.2f} ms a model",
+            f"{1e3 * m.step_seconds / m.lanes:.2f} ms per model",
             training.duration(line.seconds),
         ))  # fmt: skip
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -195,18 +195,18 @@ def describe(found: list[Line], parallelism: int) -> str:
     text.append(
         f"Training {count} of them takes {training.duration(total)} on one machine "
         f"like this ({device}), {training.duration(total / parallelism)} on "
-        f"{parallelism} at once, by {_MEASURED_STEPS} measured steps of each program. "
-        "Scoring is not included."
+        f"{parallelism} at once: an estimate from {_MEASURED_STEPS} measured steps of "
+        "each program. Evaluation is not included."
     )
     return "\n".join(text)
 
 
 class Cost(NamedTuple):
-    """Chip hours of training some models on TPU v5e, by compiled figures.
+    """Chip hours of training on TPU v5e, from compiled programs.
 
     Attributes:
-      estimate: by the cycles that the compiler expects.
-      bound: the least that floating-point peak and memory bandwidth allow.
+      estimate: by the compiler's estimate of cycles.
+      bound: the least that peak flops and memory bandwidth allow.
     """
 
     estimate: float
@@ -214,10 +214,10 @@ class Cost(NamedTuple):
 
 
 def tpu_hours(method: str, num_models: int, num_steps: int) -> Cost:
-    """Returns what models of the study's networks cost on one TPU v5e chip.
+    """Returns the cost of models of the study's networks on one TPU v5e chip.
 
-    From ``launch/tpu_table.csv``: one lane of batch 64 on one chip. Methods that add
-    nothing but arithmetic on codes (beta-VAE, AnnealedVAE, DIP-VAE) are the table's
+    The figures are those of one lane with batch 64 in ``launch/tpu_table.csv``. Methods
+    that only add arithmetic on codes (beta-VAE, AnnealedVAE, DIP-VAE) use its row
     ``conv64``.
     """
     name = method if method in ("factor_vae", "beta_tc_vae") else "conv64"

@@ -1,9 +1,9 @@
-"""What a compiled program says of itself: a reader of XLA's HLO text.
+"""A reader of XLA's HLO text, which describes a compiled program.
 
 A compiled module is a list of computations; the entry calls the others. Every array
-carries its layout, for example ``f32[64,10]{0,1:T(8,128)S(1)}``: dimension 0 is the
-most minor, tiles of 8×128 are padded to whole ones, and memory space 1 is the on-chip
-vector memory (0, which is not written, is HBM).
+has a layout, for example ``f32[64,10]{0,1:T(8,128)S(1)}``: dimension 0 is the most
+minor, incomplete tiles of 8×128 are padded, and memory space 1 is the on-chip vector
+memory (0, which is omitted, is HBM).
 """
 
 import math
@@ -26,7 +26,7 @@ _CALLED = re.compile(
     r"(?:body|condition|to_apply|calls|called_computations|branch_computations|"
     r"true_computation|false_computation)=\{?((?:%[\w.\-]+(?:, )?)+)"
 )
-# They name arrays, or end what another instruction began: nothing is moved.
+# These instructions move no data.
 _FREE = frozenset(
     ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "while")
     + ("conditional", "call", "after-all", "partition-id", "replica-id", "iota")
@@ -38,11 +38,11 @@ class Array(NamedTuple):
     """Type and layout of one array.
 
     Attributes:
-      itemsize: bytes of an element.
-      dims: its shape.
+      itemsize: bytes per element.
+      dims: shape.
       minor_to_major: order of the dimensions in memory, the fastest first.
-      tile: sizes of the tile of the most minor dimensions; empty for none.
-      space: number of the memory it lies in; 0 is HBM.
+      tile: sizes of the tile of the most minor dimensions; may be empty.
+      space: number of its memory space; 0 is HBM.
     """
 
     itemsize: float
@@ -53,12 +53,12 @@ class Array(NamedTuple):
 
     @property
     def bytes(self) -> float:
-        """Bytes of its elements."""
+        """Bytes of the elements."""
         return self.itemsize * math.prod(self.dims)
 
     @property
     def padded_bytes(self) -> float:
-        """Bytes it takes in memory, with its last tiles filled up."""
+        """Bytes in memory, where incomplete tiles are padded."""
         order = self.minor_to_major or tuple(reversed(range(len(self.dims))))
         sizes = [self.dims[axis] for axis in order]  # The most minor first.
         sizes += [1] * (len(self.tile) - len(sizes))
@@ -72,10 +72,10 @@ class Instruction(NamedTuple):
 
     Attributes:
       name: unique in its computation.
-      opcode: what it does.
-      arrays: what it gives; several where it is a tuple.
-      operands: names of the instructions it takes.
-      text: the whole line.
+      opcode: name of the operation.
+      arrays: results; several if the result is a tuple.
+      operands: names of the instructions whose results it reads.
+      text: the complete line.
     """
 
     name: str
@@ -89,8 +89,8 @@ class Module(NamedTuple):
     """A compiled module.
 
     Attributes:
-      entry: name of the computation that is run.
-      computations: the instructions of each computation by its name.
+      entry: name of the computation that runs first.
+      computations: instructions by computation and name.
     """
 
     entry: str
@@ -98,7 +98,7 @@ class Module(NamedTuple):
 
 
 def arrays(shape: str) -> tuple[Array, ...]:
-    """Returns the arrays of a printed type, which may be a tuple."""
+    """Parses the text of a type, which may be a tuple."""
     found = []
     for kind, bits, dims, layout in _ARRAY.findall(shape):
         if kind == "token":
@@ -119,7 +119,7 @@ def arrays(shape: str) -> tuple[Array, ...]:
 
 
 def parse(text: str) -> Module:
-    """Reads the text of ``compiled.as_text()``."""
+    """Parses the text of ``compiled.as_text()``."""
     computations: dict[str, dict[str, Instruction]] = {}
     entry, current = "", {}
     for line in text.splitlines():
@@ -136,11 +136,10 @@ def parse(text: str) -> Module:
 
 
 def executed(module: Module) -> Iterator[tuple[dict[str, Instruction], str, int]]:
-    """Yields ``(computation, instruction's name, how often it is run)``.
+    """Yields ``(computation, name of the instruction, number of executions)``.
 
-    What is fused into one instruction counts as that instruction. Loops that count to
-    a constant, as those of ``scan`` and ``map`` do, count so often; other loops once,
-    as does each branch.
+    A fusion counts as one instruction. A loop that counts to a constant, as ``scan``
+    and ``map`` do, counts as often as it runs; other loops and each branch count once.
     """
 
     def walk(name: str, times: int) -> Iterator:
@@ -157,7 +156,7 @@ def executed(module: Module) -> Iterator[tuple[dict[str, Instruction], str, int]
 
 
 def _trips(module: Module, loop: Instruction) -> int:
-    """Returns how often the body of a loop is run, 1 where that is not known."""
+    """Returns how often the body of a loop runs; 1 if that is unknown."""
     condition = re.search(r"condition=%([\w.\-]+)", loop.text)
     if not condition:
         return 1
@@ -171,9 +170,9 @@ def _trips(module: Module, loop: Instruction) -> int:
 
 
 def collectives(module: Module) -> dict[str, tuple[int, float]]:
-    """Returns how many collectives of each kind a program runs, and their bytes.
+    """Returns the number and the bytes of the collectives of each kind.
 
-    Bytes are those of a collective's result on one chip, without padding.
+    Bytes are those of the results on one chip, without padding.
     """
     found: dict[str, tuple[int, float]] = {}
     for computation, name, times in executed(module):
@@ -183,7 +182,7 @@ def collectives(module: Module) -> dict[str, tuple[int, float]]:
             continue
         results = instruction.arrays
         if instruction.opcode == "all-gather-start":
-            results = results[len(results) // 2 :]  # After the operands.
+            results = results[len(results) // 2 :]  # The operands come first.
         elif instruction.opcode == "collective-permute-start":
             results = results[1:2]
         count, total = found.get(kind, (0, 0.0))
@@ -195,14 +194,14 @@ def collectives(module: Module) -> dict[str, tuple[int, float]]:
 def accessed_bytes(module: Module, *, hbm_only: bool) -> float:
     """Returns the bytes that a program's instructions read and write.
 
-    The sum over all instructions that are run of their operands and results, with
-    their padding. Of an array that is only sliced the slices count, of one that is
-    updated in place the update. That is XLA's "bytes accessed" but for loops, whose
-    passes all count here.
+    This is the sum of operands and results, with padding, over all executed
+    instructions. For an array that is only sliced, the slices count; for an array that
+    is updated in place, the update counts. XLA's "bytes accessed" is the same, except
+    that here every iteration of a loop counts.
 
     Args:
       module: the program.
-      hbm_only: leave out arrays that lie in on-chip memory.
+      hbm_only: whether to omit arrays in on-chip memory.
     """
     size = _in_hbm if hbm_only else _anywhere
     total = 0.0
@@ -229,10 +228,10 @@ def _traffic(
     if opcode in _FREE or opcode.endswith("-done"):
         return 0.0
     if opcode == "slice-start":
-        # ((source), destination, …): reads as much as it writes.
+        # Its arrays are ((source), destination, …); it reads as much as it writes.
         source, destination = instruction.arrays[:2]
         return size(destination) + size(destination._replace(space=source.space))
-    if opcode.endswith("-start"):  # Those list their operands as results.
+    if opcode.endswith("-start"):  # These list operands among their results.
         return sum(map(size, instruction.arrays))
     operands = [computation[o] for o in instruction.operands if o in computation]
     if opcode == "fusion":
@@ -266,17 +265,17 @@ def _reads(
     space: int,
     size: Callable[[Array], float],
 ) -> tuple[float | None, float]:
-    """Returns the bytes that a fusion moves of its operand `number`.
+    """Returns how many bytes of its operand `number` a fusion reads and replaces.
 
-    None where it reads the whole array, and the bytes of the result that the operand
-    becomes where it is updated in place.
+    The first is None if it reads the complete array. The second counts the bytes of
+    results that are in-place updates of the operand.
     """
     text = f"parameter({number})"
     name = next(n for n, i in inside.items() if text in i.text)
     *_, result = inside
     names, read, replaced = [name], 0.0, 0.0
     for current in names:
-        if current == result:  # Handed on as a whole.
+        if current == result:  # It is returned as it is.
             return None, 0.0
         for user in inside.values():
             if current not in user.operands:
@@ -303,9 +302,9 @@ def _reads(
 
 
 def estimated_cycles(module: Module) -> int:
-    """Returns the sum of the cycles that the compiler expects its fusions to take.
+    """Returns the compiler's estimate of the cycles of all fusions.
 
-    Copies and collectives, which may overlap with them, are not in it.
+    Copies and collectives, which may overlap with fusions, are not included.
     """
     total = 0
     for computation, name, times in executed(module):

@@ -1,17 +1,19 @@
-"""Packs of a sweep as Kubernetes manifests: an Indexed Job, and a JobSet on TPUs.
+"""Kubernetes manifests that run the packs of a sweep.
 
-Written as JSON, which ``kubectl apply -f`` takes as it takes YAML.
+A manifest is an Indexed Job, or a JobSet on TPUs, written as JSON, which
+``kubectl apply -f`` accepts.
 """
 
-import json
+import math
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from disentangle_jax import files
 from disentangle_jax import sweep as sweep_lib
 from disentangle_jax.types import unknown_name
 
-# Node labels of GKE and chips of the largest slice that is one host.
+# GKE's node labels, and the chips of the largest slice with a single host.
 _ACCELERATORS = {
     "v4": ("tpu-v4-podslice", 4),
     "v5e": ("tpu-v5-lite-podslice", 8),
@@ -19,7 +21,7 @@ _ACCELERATORS = {
     "v6e": ("tpu-v6e-slice", 8),
 }
 _MOUNT = "/sweep"
-# Times a pack may fail before it is given up. Evictions do not count.
+# Number of times that a pack is retried. Evictions do not count.
 _RETRIES = 3
 _EVICTIONS_DO_NOT_COUNT = {
     "rules": [
@@ -48,16 +50,16 @@ def write(
 
     Args:
       sweep: the sweep. Its folder must be the root of the volume.
-      packs: numbers of the packs, one pod each.
-      image: of the container, with this package installed.
-      volume: name of the PersistentVolumeClaim (ReadWriteMany) with the sweep.
-      parallelism: most pods at once, of an Indexed Job. A JobSet starts all; its queue
-        is the cluster's.
-      gpus: of a pod.
-      cpus: of a pod.
-      memory_gb: of a pod.
-      tpu: generation and slice, ``"v5e:2x2"``, of one host; makes it a JobSet.
-      time_limit: of a pod, minutes.
+      packs: numbers of the packs; each gets one pod.
+      image: container image with this package installed.
+      volume: name of the PersistentVolumeClaim (ReadWriteMany) that holds the sweep.
+      parallelism: maximal number of pods of an Indexed Job at a time. A JobSet starts
+        all pods, which the cluster queues.
+      gpus: number of GPUs per pod.
+      cpus: number of CPUs per pod.
+      memory_gb: memory per pod.
+      tpu: generation and slice of one host, e.g. ``"v5e:2x2"``; makes it a JobSet.
+      time_limit: minutes per pod.
     """
     container = _container(image, packs, gpus, cpus, memory_gb)
     pod = {
@@ -77,7 +79,7 @@ def write(
         manifest = _job_set(name, pod, len(packs), tpu)
         path = sweep.workdir / "k8s" / "jobset.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(manifest, indent=2) + "\n")
+    files.write_json(path, manifest)
     return path
 
 
@@ -117,7 +119,7 @@ def _indexed_job(
             "parallelism": min(parallelism, count),
             "backoffLimitPerIndex": _RETRIES,
             "maxFailedIndexes": count,
-            # One pod of an index at a time: it goes on where the last one was.
+            # One pod per index at a time: it continues from the last checkpoint.
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": _EVICTIONS_DO_NOT_COUNT,
             "template": {"spec": pod},
@@ -133,9 +135,7 @@ def _job_set(name: str, pod: dict[str, Any], count: int, tpu: str) -> dict[str, 
     sizes = topology.split("x")
     if not all(size.isdigit() for size in sizes):
         raise ValueError(f"--tpu: must be like v5e:2x2, got {tpu!r}.")
-    chips = 1
-    for size in sizes:
-        chips *= int(size)
+    chips = math.prod(map(int, sizes))
     if chips > most:
         raise ValueError(
             f"--tpu: a pack runs on one host, which has at most {most} chips of "
@@ -167,8 +167,8 @@ def _job_set(name: str, pod: dict[str, Any], count: int, tpu: str) -> dict[str, 
         "kind": "JobSet",
         "metadata": {"name": name},
         "spec": {
-            # A restart begins all Jobs anew: packs that are done end at once, others
-            # go on from their checkpoints.
+            # A restart starts all Jobs again: finished packs end at once, and others
+            # continue from their checkpoints.
             "failurePolicy": {"maxRestarts": _RETRIES},
             "replicatedJobs": [
                 {

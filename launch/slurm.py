@@ -1,4 +1,4 @@
-"""Packs of a sweep as array jobs of Slurm, through submitit."""
+"""Runs the packs of a sweep as Slurm array jobs, through submitit."""
 
 import json
 import os
@@ -11,18 +11,18 @@ from typing import Any
 from disentangle_jax import sweep as sweep_lib
 from launch import work
 
-# Slurm's default limit of the tasks of one array (MaxArraySize) is 1001.
+# Slurm's default limit on the tasks of one array (MaxArraySize) is 1001.
 _MOST_TASKS = 1000
-# Time limits a task may run into before it is given up: each time it goes on from its
-# last checkpoint.
+# Number of times that a task may reach its time limit. Each time it is queued again and
+# continues from its last checkpoint.
 _MOST_TIMEOUTS = 1000
 
 
 class PackTask:
-    """What a task of the array does; pickled by submitit.
+    """The work of one task of the array; submitit pickles it.
 
-    On the signal that Slurm sends before a time limit or a preemption, submitit puts
-    the task back into the queue, where it goes on from its last checkpoint.
+    Slurm sends a signal before a time limit or a preemption. Submitit then puts the
+    task back into the queue, and it continues from its last checkpoint.
     """
 
     def __init__(self, workdir: str):
@@ -33,14 +33,14 @@ class PackTask:
         work.work(sweep_lib.load(self.workdir), packs=[pack])
 
     def checkpoint(self, pack: int) -> Any:
-        """Returns what is put back into the queue: the same."""
+        """Returns the task to put back into the queue: the same one."""
         import submitit
 
         return submitit.helpers.DelayedSubmission(self, pack)
 
 
 def check() -> None:
-    """Raises a ValueError where nothing can be submitted from this machine."""
+    """Raises a ValueError if this machine cannot submit jobs."""
     if shutil.which("sbatch") is None:
         raise ValueError(
             "--cluster=slurm: there is no `sbatch` on this machine; submit from a "
@@ -67,19 +67,19 @@ def submit(
     constraint: str | None = None,
     account: str | None = None,
 ) -> list[str]:
-    """Submits packs, one task each, and returns the numbers of the array jobs.
+    """Submits one task per pack and returns the ids of the array jobs.
 
     Args:
-      sweep: the sweep; its folder must be one that the nodes share.
+      sweep: the sweep; its folder must be on a file system that the nodes share.
       packs: numbers of the packs.
-      time_limit: of a task, minutes; one that needs longer is requeued.
-      parallelism: most tasks at once.
-      partition: of the cluster.
-      gpus: of a task.
-      cpus: of a task.
-      memory_gb: of a task.
+      time_limit: minutes per task; a task that needs longer is queued again.
+      parallelism: maximal number of tasks at a time.
+      partition: partition of the cluster.
+      gpus: number of GPUs per task.
+      cpus: number of CPUs per task.
+      memory_gb: memory per task.
       constraint: features that the nodes must have.
-      account: to charge.
+      account: account to charge.
     """
     import submitit
 
@@ -87,7 +87,7 @@ def submit(
     executor = submitit.AutoExecutor(
         folder=folder / "%j", cluster="slurm", slurm_max_num_timeout=_MOST_TIMEOUTS
     )
-    wishes = {
+    parameters = {
         "name": f"sweep-{sweep.workdir.name}",
         "timeout_min": time_limit,
         "cpus_per_task": cpus,
@@ -99,7 +99,7 @@ def submit(
         "slurm_account": account,
         "slurm_additional_parameters": {"requeue": True},
     }
-    executor.update_parameters(**{k: v for k, v in wishes.items() if v is not None})
+    executor.update_parameters(**{k: v for k, v in parameters.items() if v is not None})
     task = PackTask(str(sweep.workdir.absolute()))
     submitted = []
     for start in range(0, len(packs), _MOST_TASKS):
@@ -112,14 +112,14 @@ def submit(
 
 
 def _note_job(path: pathlib.Path, job: dict[str, Any]) -> None:
-    """Appends a line at once, so that several launchers do not mix theirs."""
+    """Appends a line in one write, so that launchers do not mix their lines."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     with os.fdopen(handle, "ab") as file:
         file.write((json.dumps(job) + "\n").encode())
 
 
 def jobs(sweep: sweep_lib.Sweep) -> dict[str, list[int]]:
-    """Returns the packs of each array job of the sweep, by its number."""
+    """Returns the packs of each array job of the sweep, by the id of the job."""
     path = sweep.workdir / "slurm" / "jobs.jsonl"
     if not path.exists():
         return {}
@@ -128,11 +128,11 @@ def jobs(sweep: sweep_lib.Sweep) -> dict[str, list[int]]:
 
 
 def active_packs(sweep: sweep_lib.Sweep) -> dict[int, str]:
-    """Returns the packs that Slurm still has, with the state it tells of them."""
+    """Returns the packs in Slurm's queue with the state that Slurm reports."""
     known = jobs(sweep)
     if not known:
         return {}
-    # Asked for one's own jobs, not by number: Slurm refuses numbers it has forgotten.
+    # This asks for all of one's own jobs: Slurm rejects ids that it has forgotten.
     text = subprocess.run(
         ["squeue", "--noheader", "--array", "--me", "--format=%F %K %T"],
         capture_output=True,
@@ -148,7 +148,7 @@ def active_packs(sweep: sweep_lib.Sweep) -> dict[int, str]:
 
 
 def cancel(sweep: sweep_lib.Sweep) -> list[str]:
-    """Ends the array jobs of the sweep that Slurm still has; returns their numbers.
+    """Cancels the array jobs of the sweep and returns their ids.
 
     Tasks save their state before they stop.
     """

@@ -1,17 +1,18 @@
-"""Capacity: which factor does a VAE learn first, as more nats may pass?
+"""Capacity: in which order does a VAE learn the factors as its capacity grows?
 
-Paper: Burgess et al., "Understanding disentangling in beta-VAE", Sec. 4; the
+Paper: Burgess et al., "Understanding disentangling in beta-VAE", Sec. 4, with the
 AnnealedVAE of Locatello et al., "Challenging Common Assumptions".
 
 Command::
 
     python -m disentangle_jax.main --config=configs/experiments/capacity.py
 
-raises the capacity of one model from 0 to 25 nats in eleven stages on a dSprites that
-needs no download (``--config.data.name=dsprites`` for the publisher's file; up to 50
-nats for CelebA). ``--config=configs/experiments/capacity.py:quick`` has four stages.
+raises the capacity of one model from 0 to 25 nats in eleven stages, on a rendered
+dSprites, which needs no download. ``--config.data.name=dsprites`` uses the publisher's
+file; CelebA needs up to 50 nats. ``--config=configs/experiments/capacity.py:quick`` has
+four stages.
 
-Expected: in the paper position is learned first, then scale, shape and orientation.
+Expected: in the paper, position is learned first, then scale, shape and orientation.
 """
 
 from ml_collections import ConfigDict
@@ -33,7 +34,7 @@ def get_config(preset: str = ""):
     experiment.capacities = (
         *(0.0, 2.5, 5.0, 7.5, 10.0, 12.5, 15.0, 17.5, 20.0, 22.5, 25.0),
     )
-    experiment.known = 0.1  # share of a factor's entropy from which it counts as known
+    experiment.known = 0.1  # share of a factor's entropy that counts as known
     experiment.pairs = 5000  # for the mean distance along each factor
     if preset == "quick":
         config = config_lib.quick(config)

@@ -1,4 +1,4 @@
-"""Factor importance: what a reconstruction loss sees, before anything is trained.
+"""Factor importance: how strongly a reconstruction loss sees each factor.
 
 Paper: Michlo et al., "Overlooked Implications of the Reconstruction Loss for VAE
 Disentanglement", App. A, Table 1 and Fig. 1 of its supplement.
@@ -7,11 +7,12 @@ Command::
 
     python -m disentangle_jax.main --config=configs/experiments/factor_importance.py
 
-measures 50,000 pairs per factor of three sets that need no download. Others, and other
-losses: ``--config.experiment.datasets=dsprites,`` and
-``--config.experiment.distances=mse,box_blur_mse``. ``:quick`` takes 2,000 pairs.
+measures 50,000 pairs of images per factor of three datasets that need no download; it
+trains nothing. ``--config.experiment.datasets=dsprites,`` and
+``--config.experiment.distances=mse,box_blur_mse`` choose other datasets and losses.
+``:quick`` measures 2,000 pairs.
 
-Expected: the paper's order of factors; on XYSquares every factor 0.0104.
+Expected: the paper's order of factors; on XYSquares every factor has 0.0104.
 """
 
 from ml_collections import ConfigDict

@@ -7,13 +7,13 @@ Command::
 
     python -m disentangle_jax.main --config=configs/experiments/model_table.py
 
-trains each system with five seeds on a rendered 3D Shapes; presets ``:shapes3d``,
-``:mpi3d_toy``, ``:mpi3d_realistic``, ``:mpi3d_real``, ``:celeba`` and ``:rfd`` take the
-publishers' files and the paper's settings for them. FID needs
+trains each system with five seeds on a rendered 3D Shapes. The presets ``:shapes3d``,
+``:mpi3d_toy``, ``:mpi3d_realistic``, ``:mpi3d_real``, ``:celeba`` and ``:rfd`` use the
+publishers' files with the paper's settings. FID needs
 ``--config.eval.fid_weights=FILE``. ``:quick`` compares SAE-12, AE, VAE and AdaAE-12
-with narrow networks, an hour on one core of a CPU.
+with narrow networks, which takes an hour on one core of a CPU.
 
-Expected: in the paper SAE-12 has the highest DCI-d on 3D Shapes (0.999), AE and
+Expected: in the paper, SAE-12 has the highest DCI-d on 3D Shapes (0.999), and AE and
 AdaAE-12 are far below; structural decoders put high-level factors first.
 """
 
@@ -37,7 +37,7 @@ def get_config(preset: str = ""):
         *("vlae-12", "vlae-6", "vlae-4", "vlae-3", "vlae-2"),
         *("adaae-12", "ae", "vae", "beta_vae", "wae"),
     )
-    experiment.betas = (2.0, 4.0, 6.0, 8.0, 16.0)  # chosen by validation loss
+    experiment.betas = (2.0, 4.0, 6.0, 8.0, 16.0)  # the validation loss chooses
     if preset in sets:
         config.data.name = preset
     if preset in ("celeba", "rfd"):
@@ -52,7 +52,7 @@ def get_config(preset: str = ""):
     if preset == "quick":
         config = config_lib.quick(config)
         config.model.channels = 16
-        config.model.norm_groups = 2  # of 8 channels, as at full width
+        config.model.norm_groups = 2  # groups of 8 channels, as at full width
         config.train.batch_size = 16
         config.train.num_steps = 1500
         config.lanes.seeds = 3

@@ -1,4 +1,4 @@
-"""Overlap: a pixel-wise loss cannot order what does not overlap; a blurred one can.
+"""Overlap: a pixel-wise loss cannot order images without overlap; a blurred one can.
 
 Paper: Michlo et al., "Overlooked Implications of the Reconstruction Loss for VAE
 Disentanglement", Secs. 5.3, 5.4 and 6.1; Table 4 of its supplement.
@@ -7,14 +7,14 @@ Command::
 
     python -m disentangle_jax.main --config=configs/experiments/overlap.py
 
-compares MSE with BoxBlurMSE on XYSquares (Fig. 11), beta-VAE and Ada-GVAE, five seeds.
-Preset ``:spacing`` sweeps the spacing of the squares from 8 to 1 (Fig. 9),
-``:adversarial`` eight strengths on five sets (Fig. 6; needs Cars3D, 3D Shapes,
-SmallNORB and dSprites), ``:quick`` is Fig. 11's comparison of three seeds with narrow
-fully connected networks, 45 minutes on one core of a CPU.
+compares MSE with BoxBlurMSE on XYSquares for beta-VAE and Ada-GVAE, with five seeds
+(Fig. 11). Preset ``:spacing`` varies the spacing of the squares from 8 to 1 (Fig. 9).
+``:adversarial`` trains eight values of beta on five datasets (Fig. 6; it needs Cars3D,
+3D Shapes, SmallNORB and dSprites). ``:quick`` is the comparison of Fig. 11 with three
+seeds and narrow fully connected networks, which takes 45 minutes on one core of a CPU.
 
-Expected: in the paper Ada-GVAE with the blurred loss disentangles XYSquares, with MSE
-neither method does; the less the spacing, the easier it is for MSE.
+Expected: in the paper, Ada-GVAE with the blurred loss disentangles XYSquares, and
+neither method does with MSE. The smaller the spacing, the easier it is for MSE.
 """
 
 from ml_collections import ConfigDict
@@ -39,11 +39,11 @@ def get_config(preset: str = ""):
     config.experiment = experiment = ConfigDict()
     experiment.name = "overlap"
     experiment.datasets = ("xysquares",)
-    experiment.spacings = (8,)  # of xysquares
+    experiment.spacings = (8,)  # of the squares of xysquares
     experiment.frameworks = ("beta_vae", "ada_gvae")
     experiment.latents = (25,)
     experiment.losses = ("mse", "box_blur_mse")
-    experiment.betas = (0.0001, 0.0316)  # of the mean over latents; lanes
+    experiment.betas = (0.0001, 0.0316)  # of the KL, a mean over latents
     if preset == "spacing":
         experiment.spacings = (8, 7, 6, 5, 4, 3, 2, 1)
         experiment.latents = (9,)
@@ -60,8 +60,9 @@ def get_config(preset: str = ""):
         experiment.betas = (*(0.000316, 0.001, 0.00316, 0.01, 0.0316, 0.1, 0.316, 1.0),)
     if preset == "quick":
         config = config_lib.quick(config)
-        # As wide as the squares have places in all, which the last layer must tell
-        # apart. A quarter of the convolutional network learned less in as many steps.
+        # As many units as the squares have places, which the last layer must
+        # distinguish. A quarter of the convolutional network learned less in as many
+        # steps.
         config.model = {"name": "fc1200", "width": 192, "latent_dim": 9}
         config.train.batch_size = 128
         config.train.num_steps = 1400

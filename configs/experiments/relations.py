@@ -1,4 +1,4 @@
-"""Regions and relations: Tables 1, 4, 5 and Fig. 5 of the AbsAE paper, in form.
+"""Regions and relations: the analyses of Tables 1, 4, 5 and Fig. 5 of the AbsAE paper.
 
 Paper: "Leveraging Relational Information for Learning Weakly Disentangled
 Representations", Sec. 4.
@@ -7,13 +7,15 @@ Command::
 
     python -m disentangle_jax.main --config=configs/experiments/relations.py:dsprites
 
-with the publisher's file; ``:symbols`` and ``:shapes3d`` likewise, at the paper's sizes
-and numbers of steps. ``:quick`` is for a 2-core CPU and needs no download:
-``configs/absae.py:quick`` with three numbers of labels, and one strength of each other
-method. ``--config.experiment.baselines=False`` leaves the other methods out.
+uses the publisher's file; ``:symbols`` and ``:shapes3d`` are the other datasets. All
+have the paper's sizes and numbers of steps. ``:quick`` is for a 2-core CPU and needs no
+download: ``configs/absae.py:quick`` with three numbers of labels, and one
+hyperparameter value for each other method. ``--config.experiment.baselines=False``
+omits the other methods.
 
-Expected: accuracy grows with tau; relations lead to the right region at depth 10 as at
-depth 1; AbsAE's factors, being read off, score above the codes of the others.
+Expected: accuracy grows with tau. Relations lead to the right region at depth 10 as
+often as at depth 1. The factors of AbsAE, which are read from its regions, score above
+the codes of the others.
 """
 
 import pathlib
@@ -31,12 +33,12 @@ def get_config(preset: str = ""):
     config = config_lib.load(f"{absae}:{preset or 'dsprites'}")
     config.experiment = experiment = ConfigDict()
     experiment.name = "relations"
-    experiment.taus = (10.0, 20.0, 30.0)  # labelled images of each combination
-    experiment.betas = (0.05, 0.2, 1.0)  # AbsAE's, for the trade-off
-    experiment.baselines = True  # the other methods, where there are several factors
+    experiment.taus = (10.0, 20.0, 30.0)  # labelled images per combination of factors
+    experiment.betas = (0.05, 0.2, 1.0)  # of AbsAE, for the trade-off
+    experiment.baselines = True  # whether to train other methods, given several factors
     experiment.vae_betas = (1.0, 4.0, 16.0)
-    experiment.gammas = (1.0, 10.0, 40.0)  # FactorVAE's
-    experiment.supervised_weights = (10.0,)  # of the few labels
+    experiment.gammas = (1.0, 10.0, 40.0)  # of FactorVAE
+    experiment.supervised_weights = (10.0,)  # of the term for few labels
     if preset == "quick":
         experiment.betas = ()
         experiment.vae_betas = (4.0,)

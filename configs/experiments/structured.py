@@ -1,4 +1,4 @@
-"""HFVAE's analyses: classes, information, pruning, removed terms, strengths.
+"""HFVAE's analyses: classes, information, pruning, ablated terms, values of beta.
 
 Paper: Esmaeili et al., "Structured Disentangled Representations", Figs. 2, 4, 5 and 6,
 Table 3.
@@ -8,14 +8,14 @@ Command::
     python -m disentangle_jax.main --config=configs/experiments/structured.py
 
 needs MNIST. It trains an HFVAE, a VAE and a beta-VAE on the same networks for 200
-epochs, five seeds each as lanes. ``:fashion`` and ``:dsprites`` do the same on other
-sets, the last with the scores of Table 3 and beta-TCVAE; ``:weights`` removes each term
-and sweeps beta and gamma on MNIST. ``:mnist_short``, ``:fashion_short``,
-``:dsprites_short`` and ``:weights_short`` have smaller networks and some epochs only,
-each 2 to 15 minutes on two idle cores; ``:quick`` needs no download and runs some
-minutes on a rendered dSprites.
+epochs, with five seeds each as lanes. ``:fashion`` and ``:dsprites`` do the same on
+other datasets, the last with the scores of Table 3 and beta-TCVAE. ``:weights`` removes
+each term and varies beta and gamma on MNIST. ``:mnist_short``, ``:fashion_short``,
+``:dsprites_short`` and ``:weights_short`` have smaller networks and only a few epochs;
+each takes 2 to 15 minutes on two idle cores. ``:quick`` needs no download and takes a
+few minutes on a rendered dSprites.
 
-Expected: in the paper the discrete variable of MNIST holds most of what is known of
+Expected: in the paper, the discrete variable of MNIST holds most of the information on
 the digit, 3 of 10 continuous dimensions are pruned (4 on Fashion-MNIST), a larger beta
 at gamma 3 widens the gap, and all objectives have similar scores on dSprites. In our
 short runs (3,000 steps) 3 dimensions are pruned, but the discrete variable collapses.
@@ -39,13 +39,13 @@ def get_config(preset: str = ""):
     config.experiment = experiment = ConfigDict()
     experiment.name = "structured"
     experiment.label = "label"  # factor whose values are the classes
-    experiment.baselines = ("vae", "beta_vae")  # on the same networks
+    experiment.baselines = ("vae", "beta_vae")  # methods to train on the same networks
     experiment.baseline_beta = 4.0
-    experiment.terms = False  # train without each term in turn
+    experiment.terms = False  # whether to train without each term in turn
     experiment.equal = ()  # values of beta = gamma to train
     experiment.between = ()  # values of beta, at the gamma of `method`
-    experiment.forest_scores = False  # those of Table 3
-    experiment.images = 5000  # test images that models are asked about
+    experiment.forest_scores = False  # whether to compute the scores of Table 3
+    experiment.images = 5000  # number of test images
     config.lanes.seeds = 5
     config.eval.scores = ("mig",)
     if name != "quick":

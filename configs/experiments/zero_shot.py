@@ -1,4 +1,4 @@
-"""Unseen combinations: are a seen class and a seen feature put together?
+"""Unseen combinations: does the model generalise to new pairs of class and feature?
 
 Paper: Esmaeili et al., "Structured Disentangled Representations", Sec. 5.5 and Fig. 7.
 
@@ -6,12 +6,13 @@ Command::
 
     python -m disentangle_jax.main --config=configs/experiments/zero_shot.py
 
-needs MNIST. It trains an HFVAE on all digits, reads stroke width off one of its
-latents, takes thick sevens and thin zeros out of the training set, trains anew, and
-does the same with a beta-VAE. ``--config=configs/experiments/zero_shot.py:quick`` runs
-on a rendered dSprites that needs no download, with large squares and small hearts.
+needs MNIST. It trains an HFVAE on all digits and measures stroke width with one of its
+latents. It then removes thick sevens and thin zeros from the training set and trains
+again. It does the same with a beta-VAE.
+``--config=configs/experiments/zero_shot.py:quick`` uses large squares and small hearts
+of a rendered dSprites, which needs no download.
 
-Expected: the errors on the removed combinations are above those on seen ones, since
+Expected: the errors on the removed combinations are larger than on the others, because
 thick digits have more to reconstruct, and close to those of the models that saw them.
 """
 
@@ -29,8 +30,8 @@ def get_config(preset: str = ""):
     config.experiment = experiment = ConfigDict()
     experiment.name = "zero_shot"
     experiment.label = "label"  # factor whose values are the classes
-    experiment.combinations = ((7, "high"), (0, "low"))  # class, end of the feature
-    experiment.share = 0.3  # of a class that is an end
+    experiment.combinations = ((7, "high"), (0, "low"))  # class, end of the range
+    experiment.share = 0.3  # of a class that counts as an end
     experiment.baseline = "beta_vae"
     experiment.baseline_beta = 4.0
     if preset == "quick":

@@ -1,8 +1,8 @@
 """The large study of unsupervised disentanglement: 12,600 models.
 
 Paper: Locatello et al., "Challenging Common Assumptions in the Unsupervised Learning of
-Disentangled Representations", Sec. 5 and Table 2: 7 datasets × 6 methods × 6 strengths
-of the objective × 50 seeds, in 42 groups of 300 models that share a program.
+Disentangled Representations", Sec. 5 and Table 2: 7 datasets × 6 methods × 6
+hyperparameter values × 50 seeds, in 42 groups of 300 models that share a program.
 
 Command::
 
@@ -11,17 +11,19 @@ Command::
     python -m launch.sweep status --workdir=DIR
     python -m disentangle_jax.main study DIR
 
-``--dry_run`` tells the packs and the time. ``:dsprites`` trains the 1,800 models of
-dSprites alone. ``:mini`` trains 2 datasets × 6 methods × 3 strengths × 3 seeds of a
-small network for some steps (ten minutes on an idle 2-core CPU): real dSprites, from a
-complete grid of them in the data folder (``DISENTANGLE_DATA_DIR``), and rendered
-dSprites, which need no download; where the first are missing their packs fail, saying
-what to fetch, and the study is that of the second.
+``--dry_run`` prints the packs and an estimate of the time. ``:dsprites`` trains the
+1,800 models of dSprites only. ``:mini`` trains 2 datasets × 6 methods × 3
+hyperparameter values × 3 seeds of a small network for a few steps, which takes ten
+minutes on an idle 2-core CPU. Its datasets are dSprites, from the complete file in the
+data folder (``DISENTANGLE_DATA_DIR``), and rendered dSprites, which need no download.
+If the file is missing, the packs of the first fail with a message that says what to
+fetch, and the study covers the second only.
 
-Expected (the paper, at full size): seeds and strengths matter more than the method
-(objective alone explains 1 … 89 % of the variance of a score, with its strength 4 …
-93 %); a strength chosen on one dataset and score beats a random one in 80.7 % of cases
-on another seed, 59.3 % on another dataset, 54.9 % on another dataset and score.
+Expected (the paper, at full size): seeds and hyperparameters matter more than the
+method. The method alone explains 1 … 89 % of the variance of a score, with its
+hyperparameter 4 … 93 %. A hyperparameter value chosen on one dataset and score beats a
+random one in 80.7 % of cases on another seed, 59.3 % on another dataset, 54.9 % on
+another dataset and score.
 """
 
 from ml_collections import ConfigDict
@@ -37,7 +39,7 @@ DATASETS = (
     "cars3d",
     "shapes3d",
 )
-# What makes each method; the field that is swept, and its six values.
+# Fixed fields of each method, its swept field and the six values of it.
 METHODS = {
     "beta_vae": ({}, "beta", (1.0, 2.0, 4.0, 6.0, 8.0, 16.0)),
     "annealed_vae": ({}, "c_max", (5.0, 10.0, 25.0, 50.0, 75.0, 100.0)),
@@ -50,7 +52,7 @@ SEEDS = 50
 
 MINI_DATASETS = ("dsprites", "rendered_dsprites")
 MINI_SEEDS = 3
-# The annealing has to end within the few steps, and the critic to be small.
+# The annealing must end within the few steps, and the critic must be small.
 MINI_FIXED = {
     "annealed_vae": {"threshold": 300.0},
     "factor_vae": {"critic_width": 64, "critic_learning_rate": 1e-3},

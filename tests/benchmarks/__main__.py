@@ -1,8 +1,8 @@
-"""Runs benchmarks: ``python -m tests.benchmarks [NAME ...]``, all if none is named.
+"""Runs benchmarks: ``python -m tests.benchmarks [NAME ...]``, all by default.
 
-Prints one JSON object, ``{name: results}``. Each benchmark says in its file what it
-measures; all compare within one run, so that ratios hold where times do not. Run them
-on an otherwise idle machine.
+Prints one JSON object, ``{name: results}``. The docstring of each benchmark says what
+it measures. All compare within one run, because ratios are more stable than times. Run
+them on an otherwise idle machine.
 """
 
 import importlib

@@ -1,9 +1,9 @@
-"""Images per second of every stream, and what a stream costs a training step.
+"""Images per second of every stream, and how a stream slows a training step.
 
     python -m tests.benchmarks.bench_data
 
-Sets read from files are measured where the test data are present (``../shared/data`` or
-DISENTANGLE_TEST_DATA).
+Datasets read from files are measured if the test data are present (``../shared/data``
+or DISENTANGLE_TEST_DATA).
 """
 
 import os
@@ -23,7 +23,7 @@ SECONDS = 2.0
 
 
 def _rate(step: Callable[[], object], images: int) -> float:
-    """Images per second of ``step``, which handles ``images`` of them."""
+    """Returns the images per second of `step`, which handles `images` of them."""
     step()
     count, start = 0, time.perf_counter()
     while time.perf_counter() - start < SECONDS:
@@ -32,7 +32,7 @@ def _rate(step: Callable[[], object], images: int) -> float:
     return count * images / (time.perf_counter() - start)
 
 
-def _sets() -> Iterator[data.Dataset]:
+def _datasets() -> Iterator[data.Dataset]:
     for name in ("rendered_shapes3d", "rendered_dsprites", "xysquares"):
         yield data.load(name)
     default = pathlib.Path(__file__).parents[3] / "shared" / "data"
@@ -45,10 +45,10 @@ def _sets() -> Iterator[data.Dataset]:
 
 
 def streams() -> dict[str, dict[str, float]]:
-    """Images per second by set: stream, direct call, gather of an array in memory."""
+    """Images per second by dataset: stream, direct call, gather from memory."""
     results = {}
     rng = np.random.default_rng(0)
-    for dataset in _sets():
+    for dataset in _datasets():
         rows = rng.choice(dataset.indices, min(4096, len(dataset.indices)), False)
         stream = data.pipeline(dataset, batch_size=BATCH, seed=0)
         array = dataset.images(rows)
@@ -62,7 +62,7 @@ def streams() -> dict[str, dict[str, float]]:
 
 
 def _conv64_step(shape: tuple[int, ...]):
-    """A β-VAE step of the study's network on uint8 images."""
+    """Returns a beta-VAE step of the study's network on uint8 images."""
     module = models.create("conv64", shape)
     optimizer = optax.adam(1e-4)
     params = module.init(jax.random.key(0), jnp.zeros((1, *shape)))
@@ -86,7 +86,7 @@ def _conv64_step(shape: tuple[int, ...]):
 
 
 def steps() -> dict[str, float]:
-    """Milliseconds of a conv64 step: a fixed batch, streamed, drawn on the device."""
+    """Milliseconds of a conv64 step: fixed, streamed and device-sampled batches."""
     dataset = data.load("rendered_shapes3d")
     step, state = _conv64_step(dataset.image_shape)
     key = jax.random.key(1)

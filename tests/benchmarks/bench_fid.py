@@ -1,10 +1,11 @@
 """Features of the FID network: ours and PyTorch, side by side on the same weights.
 
 Run with ``python -m tests.benchmarks.bench_fid WEIGHTS`` (PyTorch: the extra
-``bench``). Both take batches of 299×299 inputs through the network with batch norms
-folded into the convolutions, with as many threads as there are cores; their repeats are
-interleaved, so that a disturbance hits both. Images a second, from the median of the
-repeats; PyTorch's in both memory layouts. The features are compared, too.
+``bench``). Both run batches of 299×299 inputs through the network, with batch norms
+folded into the convolutions and as many threads as cores. Their repeats are
+interleaved, so that other load affects both. The results are images per second, from
+the median of the repeats, for both memory layouts of PyTorch. The features are compared
+too.
 """
 
 import json
@@ -137,9 +138,9 @@ def torch_network(parameters: dict, channels_last: bool):
 def run(
     weights: str | os.PathLike = WEIGHTS, *, batch: int = 16, repeats: int = 5
 ) -> dict[str, float]:
-    """Returns images a second of each, and ours over the best of PyTorch's.
+    """Returns images per second, and the ratio of ours to the best of PyTorch.
 
-    PyTorch's rows are absent where it is not installed.
+    PyTorch's rows are absent if it is not installed.
     """
     arrays = _inception.read_weights(pathlib.Path(weights))
     parameters = _inception.fold_batch_norms(arrays)

@@ -1,12 +1,12 @@
-"""What HFVAE's objective costs: its train step against a plain VAE's.
+"""Cost of HFVAE's objective: its training step against that of a plain VAE.
 
-Run with ``python -m tests.benchmarks hfvae``. Whole steps (forward, loss, backward,
-Adam) on batches of 512 and 1,024 that are on the device already, set up as
-`disentangle_jax.main` does: the MLPs of HFVAE at 28 px with 10 Normal and one Concrete
-variable of 10 categories, and `conv64` at 64 px with 10 Normal and one of 3. The VAE
-has the same networks without the Concrete variable. Repeats are interleaved, so that a
-disturbance hits both; medians, and what the compiler says of memory for intermediate
-results.
+Run with ``python -m tests.benchmarks hfvae``. It runs complete steps (forward, loss,
+backward, Adam) on batches of 512 and 1,024 that are already on the device, set up as in
+`disentangle_jax.main`: the MLPs of HFVAE at 28 px with 10 Normal variables and one
+Concrete variable of 10 categories, and `conv64` at 64 px with 10 Normal variables and
+one Concrete variable of 3. The VAE has the same networks without the Concrete variable.
+Repeats are interleaved, so that other load affects both. The results are medians, and
+the compiler's figure for the memory of intermediate results.
 """
 
 import json
@@ -29,7 +29,7 @@ SIZE = 60_000
 
 
 def make_step(network: str, method: str, batch: int):
-    """Returns a function that takes one step and waits, and its megabytes."""
+    """Returns a function that runs one step and waits, and its megabytes."""
     shape, discrete = NETWORKS[network]
     model = models.create(
         network, shape, latent_dim=10, discrete=discrete if method == "hfvae" else ()

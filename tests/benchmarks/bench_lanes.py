@@ -1,10 +1,10 @@
-"""Lanes against runs one after the other: model-steps a second of whole steps.
+"""Lanes against successive runs: model-steps per second of complete steps.
 
-Run with ``python -m tests.benchmarks.bench_lanes``. Each program takes training steps
-(forward, loss, backward, Adam) on batches of 64 that are on the device already: 1, 4
-and 16 models at once, one or several steps a dispatch. A model-step is
-one step of one model, so a number of solo runs one after the other have the rate of
-one of them. Repeats are interleaved, so that a disturbance hits all programs; medians.
+Run with ``python -m tests.benchmarks.bench_lanes``. Each program runs training steps
+(forward, loss, backward, Adam) on batches of 64 that are already on the device: 1, 4
+and 16 models at once, with one or several steps per dispatch. A model-step is one step
+of one model, so successive solo runs have the rate of one solo run. Repeats are
+interleaved, so that other load affects all programs. The results are medians.
 """
 
 import json
@@ -20,11 +20,11 @@ from disentangle_jax import models, training
 from disentangle_jax.training import program as program_lib
 
 REPEATS = 5
-SECONDS = 0.4  # That a measurement of a fast program lasts, at least.
+SECONDS = 0.4  # Minimal duration of a measurement.
 
 _BETA_VAE = {"name": "beta_vae", "beta": 4.0}
 
-# Fields of the model, of the method, and steps of one dispatch.
+# Fields of the model and of the method, and numbers of steps per dispatch.
 MODELS = {
     "fc1200-small": ({"name": "fc1200", "width": 64}, _BETA_VAE, (1, 20)),
     "conv64": ({"name": "conv64"}, _BETA_VAE, (1, 4)),
@@ -68,7 +68,7 @@ def dispatches(model: dict, method: dict, lanes: int, steps: int) -> Callable[[]
 
 
 def run(names: tuple[str, ...] = tuple(MODELS), repeats: int = REPEATS) -> dict:
-    """Returns, by model and program, model-steps a second and the gain over solo."""
+    """Returns model-steps per second and the gain over solo, by model and program."""
     training.keep_freed_memory()
     results = {}
     for name in names:
@@ -89,7 +89,7 @@ def run(names: tuple[str, ...] = tuple(MODELS), repeats: int = REPEATS) -> dict:
             for lanes, steps in programs
         }
         results[name] = {
-            f"{lanes} lanes, {steps} steps a dispatch": {
+            f"{lanes} lanes, {steps} steps per dispatch": {
                 "model_steps_per_second": round(rate, 2),
                 "against_solo": round(rate / rates[1, 1], 3),
             }
@@ -99,7 +99,7 @@ def run(names: tuple[str, ...] = tuple(MODELS), repeats: int = REPEATS) -> dict:
 
 
 def _seconds(dispatch: Callable[[], None], count: int) -> float:
-    """Returns the seconds of one dispatch, the mean of `count`."""
+    """Returns the seconds per dispatch, as the mean of `count`."""
     start = time.perf_counter()
     for _ in range(count):
         dispatch()

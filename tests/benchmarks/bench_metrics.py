@@ -1,12 +1,12 @@
-"""The default suite of scores against their plain scikit-learn definitions.
+"""The default suite of scores against plain scikit-learn implementations.
 
     python -m tests.benchmarks.bench_metrics
 
-10,000 training and 5,000 test rows, 10 latents, factor sizes of dSprites (3, 6, 40, 32,
-32). The plain side computes the same scores as published code does: a Python loop over
-latents and factors around scikit-learn and NumPy, one batch for each vote. Its boosted
-trees run for ``gbt_rounds`` of the 100 rounds and are scaled up, since each round costs
-the same; ``gbt_rounds=100`` measures all.
+There are 10,000 training and 5,000 test rows, 10 latents, and the factor sizes of
+dSprites (3, 6, 40, 32, 32). The plain implementation follows published code: a Python
+loop over latents and factors around scikit-learn and NumPy, with one batch per vote.
+Its boosted trees run for ``gbt_rounds`` of the 100 rounds, and the time is scaled up
+because each round costs the same; ``gbt_rounds=100`` measures all.
 """
 
 import json
@@ -38,8 +38,8 @@ def dsprites_like(rows: int = 15_000, latents: int = 10, seed: int = 1007):
     return codes.astype(np.float32), factors
 
 
-# The plain definitions, score by score. Each returns nothing that is used: the values
-# are compared in tests/metrics.
+# The plain definitions of each score. Their values are not used here: tests/metrics
+# compares them.
 
 
 def _plain_information(codes, factors):
@@ -52,7 +52,7 @@ def _plain_information(codes, factors):
 
 
 def _plain_mi_family(codes, factors, *_):
-    """MIG, MIG-sup, JEMMIG, DCIMIG, modularity, MED, each with its own matrix."""
+    """MIG, MIG-sup, JEMMIG, DCIMIG, modularity and MED, each with its own matrix."""
     for _ in range(6):
         _plain_information(codes, factors)
 
@@ -276,20 +276,20 @@ def _scaling() -> dict:
         seconds = _seconds(
             lambda: metrics.evaluate_lanes(lanes, factors, scores=family)
         )
-    out["five table scores of 64 code sets, as lanes"] = seconds
-    out["the same, one call for each score and set"] = _seconds(
+    out["five table scores of the codes of 64 models, as lanes"] = seconds
+    out["the same, one call per model"] = _seconds(
         lambda: [metrics.evaluate(c, factors, scores=family) for c in lanes]
     )
     return out
 
 
 def run(gbt_rounds: int = 20) -> dict:
-    """Returns seconds by score and side, the speed-ups, and the scaling."""
+    """Returns seconds by score and implementation, the speed-ups, and the scaling."""
     warnings.simplefilter("ignore")  # scikit-learn stops before convergence
     codes, factors = dsprites_like()
     arrays = codes[:10_000], factors[:10_000], codes[10_000:], factors[10_000:]
     first = _ours(arrays)
-    # The quicker of two compiled runs: other programs may disturb one.
+    # The faster of two compiled runs: other load may disturb one.
     second = min((_ours(arrays) for _ in range(2)), key=lambda t: sum(t.values()))
     plain = {name: _seconds(lambda f=f: f(*arrays)) for name, f in PLAIN.items()}
     trees = _seconds(lambda: _plain_dci(*arrays, gbt_rounds))

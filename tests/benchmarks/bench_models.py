@@ -1,12 +1,12 @@
-"""Train steps of `conv64` and `sae-12`: plain Flax, ours and PyTorch, side by side.
+"""Training steps of `conv64` and `sae-12`: plain Flax, ours and PyTorch.
 
 Run with ``python -m tests.benchmarks models`` (PyTorch: the extra ``bench``). All
-variants take the same step on the same machine with two threads: forward, loss,
-backward, Adam. Each is a process of its own, set up as its users run it: ours as
-`disentangle_jax.main` does, with `models.compiler_options` and
-`training.keep_freed_memory`; Flax and PyTorch as they come. "PyTorch, memory kept" has
-the second of these too, to show what it is worth there. Repeats are interleaved, one
-process at a time, so that a disturbance hits all of them; medians in milliseconds.
+variants run the same step on the same machine with two threads: forward, loss,
+backward, Adam. Each runs in its own process with the usual settings: ours as in
+`disentangle_jax.main`, with `models.compiler_options` and `training.keep_freed_memory`;
+Flax and PyTorch with their defaults. "PyTorch, memory kept" also has the second of
+these, to show its effect there. Repeats are interleaved, one process at a time, so that
+other load affects all of them. The results are medians in milliseconds.
 """
 
 import functools
@@ -140,7 +140,7 @@ def sae_loss(module):
 
 
 def jax_step(module, loss, batch: int, options: dict[str, str]):
-    """Returns a function that takes one step and waits for it."""
+    """Returns a function that runs one step and waits for it."""
     x = jnp.asarray(images(batch))
     params = module.init(jax.random.key(0), x[:1])["params"]
     optimizer = optax.adam(1e-4)
@@ -170,7 +170,7 @@ def images(batch: int) -> np.ndarray:
 
 
 def torch_step(network: str, batch: int, channels_last: bool):
-    """Returns a function that takes PyTorch's step."""
+    """Returns a function that runs PyTorch's step."""
     import torch
     from torch import nn as tnn
     from torch.nn import functional as tf
@@ -288,7 +288,7 @@ VARIANTS = (
 
 
 def make_step(network: str, variant: str, batch: int):
-    """Returns a function that takes one step of `network` as `variant` takes it."""
+    """Returns a function that runs one step of `network` in a variant."""
     if variant == "ours" or variant.endswith("memory kept"):
         training.keep_freed_memory()
     if variant.startswith("pytorch"):
@@ -302,7 +302,7 @@ def make_step(network: str, variant: str, batch: int):
 
 
 def _serve(connection, network: str, variant: str, batch: int) -> None:
-    """Takes a step for every message, and answers with its milliseconds."""
+    """Runs a step for every message, and answers with its milliseconds."""
     try:
         step = make_step(network, variant, batch)
     except ImportError:
@@ -318,7 +318,7 @@ def _serve(connection, network: str, variant: str, batch: int) -> None:
 
 
 def measure(network: str, batch: int, repeats: int) -> dict[str, np.ndarray]:
-    """Returns the milliseconds of each repeat of each variant that is installed."""
+    """Returns the milliseconds of each repeat of each installed variant."""
     context = multiprocessing.get_context("spawn")
     servers, times = {}, {}
     for variant in VARIANTS:
@@ -331,7 +331,7 @@ def measure(network: str, batch: int, repeats: int) -> dict[str, np.ndarray]:
         servers[variant], times[variant] = here, []
     for _ in range(repeats):
         for variant, server in servers.items():
-            time.sleep(0.05)  # Threads of the last one may still wait busily.
+            time.sleep(0.05)  # Threads of the last process may still be spinning.
             server.send(True)
             times[variant].append(server.recv())
     for server in servers.values():
@@ -342,20 +342,20 @@ def measure(network: str, batch: int, repeats: int) -> dict[str, np.ndarray]:
 def run(
     *, repeats: int = REPEATS, batch_conv64: int = 64, batch_sae: int = 16
 ) -> dict[str, float | list[float]]:
-    """Returns median milliseconds of a train step, and ratios to ours.
+    """Returns median milliseconds of a training step, and ratios to ours.
 
-    A ratio comes with the quartiles of the ratios of the single repeats. PyTorch's rows
-    are absent where it is not installed.
+    Each ratio comes with the quartiles over the repeats. PyTorch's rows are absent if
+    it is not installed.
     """
     results = {"cores": os.cpu_count(), "jax": jax.__version__}
     for network, batch in (("conv64", batch_conv64), ("sae-12", batch_sae)):
         times = measure(network, batch, repeats)
         medians = {name: float(np.median(t)) for name, t in times.items()}
         results |= {f"{network}, {name} (ms)": t for name, t in medians.items()}
-        as_it_comes = [n for n in ("pytorch", "pytorch channels_last") if n in medians]
+        default = [n for n in ("pytorch", "pytorch channels_last") if n in medians]
         others = {"flax": "flax"}
-        if as_it_comes:
-            others["best pytorch"] = min(as_it_comes, key=medians.get)
+        if default:
+            others["best pytorch"] = min(default, key=medians.get)
             others["pytorch, memory kept"] = VARIANTS[-1]
         for label, name in others.items():
             ratios = times[name] / times["ours"]

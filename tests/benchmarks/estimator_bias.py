@@ -4,10 +4,10 @@ Draws ``disentangle_jax/losses/estimator_bias.png`` and prints its table::
 
     python -m tests.benchmarks.estimator_bias
 
-N = 2,000 Gaussian posteriors in 4 dimensions make an aggregate that is known exactly: a
-mixture of 2,000 components. For each batch size, batches are drawn without replacement
-and every estimator is averaged over at least 40,000 codes; its bias is that mean less
-the exact value at the same codes, so that the noise of the codes cancels.
+N = 2,000 Gaussian posteriors in 4 dimensions have a known aggregate: a mixture of 2,000
+components. For each batch size, batches are drawn without replacement, and every
+estimator is averaged over at least 40,000 codes. Its bias is that mean minus the exact
+value at the same codes, so that the noise of the codes cancels.
 """
 
 import functools
@@ -29,7 +29,10 @@ FIGURE = pathlib.Path(disentangle_jax.__file__).parent / "losses" / "estimator_b
 
 
 def posteriors(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Correlated means of unit variance, deviations about 0.2: some 7 nats of MI."""
+    """Returns correlated means of unit variance and deviations of about 0.2.
+
+    The mutual information is about 7 nats.
+    """
     first, second, third = jax.random.split(key, 3)
     mixing = jnp.eye(DIMS) + 0.4 * jax.random.normal(first, (DIMS, DIMS))
     mean = jax.random.normal(second, (SIZE, DIMS)) @ mixing
@@ -39,13 +42,13 @@ def posteriors(key: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def quantities(densities: dict[str, jax.Array]) -> jax.Array:
-    """`[2, B]` joint log-density and total correlation at each code."""
+    """Returns ``[2, B]``: joint log-density and total correlation at each code."""
     joint = densities["log_qz"]
     return jnp.stack([joint, joint - densities["log_qz_dims"].sum(axis=1)])
 
 
 def exact(z: jax.Array, mean: jax.Array, log_var: jax.Array) -> jax.Array:
-    """The same under the mixture of all posteriors, independent of the library."""
+    """Returns the same under the mixture of all posteriors, without the library."""
 
     def one(z: jax.Array) -> jax.Array:
         offset = (z[None] - mean) * jnp.exp(-0.5 * log_var)
@@ -59,7 +62,7 @@ def exact(z: jax.Array, mean: jax.Array, log_var: jax.Array) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnums=1)
 def biases(key: jax.Array, batch: int, mean: jax.Array, log_var: jax.Array):
-    """`[estimators, 2]` error of one batch, averaged over its codes."""
+    """Returns ``[estimators, 2]`` errors of one batch, averaged over its codes."""
     pick, noise = jax.random.split(key)
     rows = jax.random.choice(pick, SIZE, (batch,), replace=False)
     z = sampling.reparameterize(noise, mean[rows], log_var[rows])
@@ -79,7 +82,7 @@ def biases(key: jax.Array, batch: int, mean: jax.Array, log_var: jax.Array):
 
 
 def measure() -> dict[int, np.ndarray]:
-    """`[batches, estimators, 2]` errors by batch size."""
+    """Returns ``[batches, estimators, 2]`` errors by batch size."""
     mean, log_var = posteriors(jax.random.key(0))
     table = {}
     for batch in BATCHES:
@@ -90,7 +93,7 @@ def measure() -> dict[int, np.ndarray]:
 
 
 def summary(values: np.ndarray) -> str:
-    """Mean and its standard error."""
+    """Returns the mean and its standard error as text."""
     error = values.std(ddof=1) / np.sqrt(len(values))
     return f"{values.mean():+.5f} ({error:.5f})"
 
@@ -107,7 +110,7 @@ def draw(table: dict[int, np.ndarray]) -> None:
             bias = [abs(table[b][:, row, column].mean()) for b in BATCHES]
             style = {"linestyle": "--", "zorder": 3} if estimator == "mss" else {}
             axis.plot(BATCHES, bias, ".", label=estimator, **{"linestyle": "-"} | style)
-        # Linear near 0, so that an exact estimate has a place in the figure.
+        # The scale is linear near 0, where exact estimates lie.
         axis.set_yscale("symlog", linthresh=0.01)
         axis.set(xscale="log", ylim=(0, 60), xlabel="batch size B")
         axis.set_title(f"|bias| of {QUANTITIES[column]}, nats", fontsize=10)

@@ -10,11 +10,11 @@ import pytest
 from disentangle_jax import config as config_lib
 from disentangle_jax import training
 from disentangle_jax.training import program as program_lib
-from launch import aot, hlo
+from launch import aot, chips, costs, hlo, tpu_table
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 needs_compiler = pytest.mark.skipif(
-    not aot.has_compiler(), reason="the TPU compiler (libtpu) is not installed"
+    not chips.has_compiler(), reason="the TPU compiler (libtpu) is not installed"
 )
 
 # A loop of 10 passes that slices, sums over chips and updates in place; the entry
@@ -126,16 +126,16 @@ def test_text_without_entry_is_refused():
 
 def cost(**changes):
     fields = dict(flops=197e9, bytes=9e9, hbm_bytes=81.9e6, cycles=1, peak_memory=1)
-    return aot.Cost(**{**fields, "collectives": {}, "seconds": 0.0, **changes})
+    return costs.Cost(**{**fields, "collectives": {}, "seconds": 0.0, **changes})
 
 
 def test_roofline():
-    chip = aot.CHIPS["v5e"]
+    chip = chips.CHIPS["v5e"]
     assert chip.ridge == pytest.approx(240.5, abs=0.1)
     # 1 ms of arithmetic, 0.1 ms of memory; then the other way round.
-    assert aot.bound_seconds(cost(), chip) == pytest.approx(1e-3)
+    assert costs.bound_seconds(cost(), chip) == pytest.approx(1e-3)
     slow = cost(hbm_bytes=8.19e9)
-    assert aot.bound_seconds(slow, chip) == pytest.approx(1e-2)
+    assert costs.bound_seconds(slow, chip) == pytest.approx(1e-2)
     assert cost().intensity > chip.ridge > slow.intensity
 
 
@@ -168,38 +168,40 @@ def test_analytic_flops_of_conv64_by_hand(tmp_path):
     decoder = 10 * 256 + 256 * 1024 + convs + 32 * 32 * 16 * 32 * 1
     expected = 2 * 8 * (3 * encoder - first + 3 * decoder)
     run = prepare(small(), tmp_path)
-    assert aot.analytic_flops(run) == expected
+    assert costs.analytic_flops(run) == expected
     # A lane needs what it needs alone.
     lanes = prepare(small(lanes__seeds=2), tmp_path)
-    assert aot.analytic_flops(lanes) == expected
-    assert aot.gradient_bytes(lanes) == 2 * aot.gradient_bytes(run) == 2 * 4 * 690_517
+    assert costs.analytic_flops(lanes) == expected
+    assert (
+        costs.gradient_bytes(lanes) == 2 * costs.gradient_bytes(run) == 2 * 4 * 690_517
+    )
 
 
 def test_analytic_flops_of_the_critic_by_hand(tmp_path):
     run = prepare(small("factor_vae", method__critic_width=50), tmp_path)
     first = 2 * 10 * 50
     critic = first + 2 * (5 * 50 * 50 + 50 * 2)
-    without = aot.analytic_flops(prepare(small(), tmp_path))
-    assert aot.analytic_flops(run) - without == 8 * (7 * critic - 2 * first)
+    without = costs.analytic_flops(prepare(small(), tmp_path))
+    assert costs.analytic_flops(run) - without == 8 * (7 * critic - 2 * first)
 
 
 def test_host_sends_images_or_nothing(tmp_path):
-    assert aot.batch_bytes(prepare(small(), tmp_path)) == 8 * 64 * 64
+    assert costs.batch_bytes(prepare(small(), tmp_path)) == 8 * 64 * 64
     on_device = prepare(small(train__input="device"), tmp_path)
-    assert aot.batch_bytes(on_device) == 0
+    assert costs.batch_bytes(on_device) == 0
 
 
 def test_table_names_every_model_and_keeps_known_rows(tmp_path):
-    names = {case.name for case in aot.CASES}
+    names = {case.name for case in tpu_table.CASES}
     assert names >= {"conv64", "sae-12", "vlae-12", "factor_vae"}
-    lanes = {case.lanes for case in aot.CASES if case.topology == "v5e:1x1"}
+    lanes = {case.lanes for case in tpu_table.CASES if case.topology == "v5e:1x1"}
     assert lanes >= {1, 32, 64}
-    for case in aot.CASES:
-        aot.load(case)
+    for case in tpu_table.CASES:
+        tpu_table.load(case)
     path = tmp_path / "table.csv"
-    assert aot.read_table(path) == []
-    aot.write_table(path, [{"name": "conv64", "lanes": 2}])
-    (row,) = aot.read_table(path)
+    assert tpu_table.read_table(path) == []
+    tpu_table.write_table(path, [{"name": "conv64", "lanes": 2}])
+    (row,) = tpu_table.read_table(path)
     assert (row["name"], row["lanes"], row["flops"]) == ("conv64", "2", "")
 
 
@@ -226,7 +228,7 @@ def test_lanes_go_one_by_one_on_tpus_only(tmp_path):
 
 @needs_compiler
 def test_lanes_of_a_slice_are_divided_between_its_chips():
-    run = aot.prepare(small(), "v5e:2x2", 8)
+    run = costs.prepare(small(), "v5e:2x2", 8)
     assert run.mesh.devices.flat[0].platform == "tpu"
     assert dict(run.mesh.shape) == {"lanes": 4, "data": 1}
     assert program_lib.lanes_at_once(run) == 4
@@ -235,7 +237,7 @@ def test_lanes_of_a_slice_are_divided_between_its_chips():
 @needs_compiler
 def test_command_reports_every_figure(monkeypatch, capsys):
     found = cost(flops=2e10, collectives={"all-reduce": (1, 2e6)})
-    monkeypatch.setattr(aot, "cost_of_run", lambda run: found)
+    monkeypatch.setattr(costs, "cost_of_run", lambda run: found)
     config = f"--config={CONFIGS / 'beta_vae.py'}"
     assert aot.main([config, "--topology=v5e:2x2", "--lanes=8"]) == 0
     said = capsys.readouterr().out
@@ -258,7 +260,7 @@ def test_what_does_not_fit_the_chip_is_told(monkeypatch, capsys):
     def refuse(run):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 16.36G exceeds 15.75G")
 
-    monkeypatch.setattr(aot, "cost_of_run", refuse)
+    monkeypatch.setattr(costs, "cost_of_run", refuse)
     assert aot.main([f"--config={CONFIGS / 'beta_vae.py'}"]) == 1
     assert "16.36G exceeds" in capsys.readouterr().err
 
@@ -276,7 +278,7 @@ def test_compiled_product_costs_what_it_must():
         (4,),
         ("data",),
         axis_types=(jax.sharding.AxisType.Auto,),
-        devices=aot.devices("v5e:2x2"),
+        devices=chips.devices("v5e:2x2"),
     )
 
     def place(*spec):
@@ -287,8 +289,8 @@ def test_compiled_product_costs_what_it_must():
     gradient = jax.jit(
         jax.grad(lambda w, x: jnp.sum(jnp.square(x @ w))), out_shardings=place()
     )
-    compiled = aot.compile_uncached(gradient.lower(w, x))
-    found = aot.cost_of(compiled, 0.0)
+    compiled = chips.compile_uncached(gradient.lower(w, x))
+    found = costs.cost_of(compiled, 0.0)
     products = 2 * 2 * 128 * 256 * 384
     assert products <= found.flops < 1.05 * products
     assert found.all_reduce_bytes == 256 * 384 * 4
@@ -302,6 +304,6 @@ def test_compiled_product_costs_what_it_must():
 @needs_compiler
 def test_step_takes_the_branch_of_accelerators():
     """Convolutions, not the products that a CPU gets, and within 1.25 of analytic."""
-    run = aot.prepare(small(), "v5e:1x1", 0)
-    found = aot.cost_of_run(run)
-    assert 1 / 1.25 < found.flops / aot.analytic_flops(run) < 1.25
+    run = costs.prepare(small(), "v5e:1x1", 0)
+    found = costs.cost_of_run(run)
+    assert 1 / 1.25 < found.flops / costs.analytic_flops(run) < 1.25

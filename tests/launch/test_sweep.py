@@ -321,7 +321,7 @@ def test_dry_run_tells_packs_shapes_and_time_and_writes_nothing(capsys, tmp_path
     assert "4 models in 2 packs of 2 programs." in out
     lost, there = out.splitlines()[1:3]
     assert "squares w8" in lost and "64×64×3 (by xysquares)" in lost
-    assert "ms a model" in there and "Scoring is not included" in out
+    assert "ms per model" in there and "Evaluation is not included" in out
 
 
 def test_the_study_on_tpus_by_compiled_figures():

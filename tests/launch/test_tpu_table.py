@@ -2,12 +2,12 @@
 
 import pytest
 
-from launch import aot
+from launch import tpu_table
 
 
 def test_committed_table_meets_its_promises():
     """The figures that the README states, from the committed table."""
-    rows = aot.read_table(aot.TABLE)
+    rows = tpu_table.read_table(tpu_table.TABLE)
 
     def row(name, lanes=1, topology="v5e:1x1", changes=""):
         wanted = (name, str(lanes), topology, changes)

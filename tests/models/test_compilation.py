@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from disentangle_jax import models
-from disentangle_jax.models import _convolution
+from disentangle_jax.models import compilation, convolution
 
 
 def test_none_for_accelerators():
@@ -20,7 +20,7 @@ def test_same_result(getkey):
 
     @jax.grad
     def gradient(kernel, x):
-        y = _convolution.conv(x, kernel, stride=1, padding=(1, 1))
+        y = convolution.conv(x, kernel, stride=1, padding=(1, 1))
         return jnp.square(y).mean()
 
     wanted = jax.jit(gradient)(kernel, x)
@@ -36,8 +36,8 @@ def test_options_of_another_xla_are_left_out(monkeypatch):
         raise refused
 
     monkeypatch.setattr(jax, "jit", jit)
-    models._compilation._cpu_options.cache_clear()
+    compilation._cpu_options.cache_clear()
     try:
         assert models.compiler_options("cpu") == {}
     finally:
-        models._compilation._cpu_options.cache_clear()
+        compilation._cpu_options.cache_clear()

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from disentangle_jax.models import _convolution
+from disentangle_jax.models import convolution, matrix_convolution
 
 # (side, I, O, kernel, stride, padding): every kind of layer of the networks, with few
 # channels; both many-to-few and few-to-many, since they divide the taps differently.
@@ -68,26 +68,26 @@ def test_conv_variants_agree(layer, rng):
     x, kernel = random(rng, 2, side, side, inputs), random(rng, n, n, inputs, outputs)
     settings = dict(stride=stride, padding=padding)
     exact = correlate(x, kernel, stride, padding)
-    close(_convolution.matmul_conv(x, kernel, **settings), exact)
-    close(_convolution.native_conv(x, kernel, **settings), exact)
-    close(_convolution.conv(x, kernel, **settings), exact)
+    close(matrix_convolution.matmul_conv(x, kernel, **settings), exact)
+    close(convolution.native_conv(x, kernel, **settings), exact)
+    close(convolution.conv(x, kernel, **settings), exact)
     g = random(rng, *exact.shape)
     # The definition's gradients by autodiff of XLA's own convolution.
-    wanted = jax.vjp(lambda *a: _convolution.native_conv(*a, **settings), x, kernel)
+    wanted = jax.vjp(lambda *a: convolution.native_conv(*a, **settings), x, kernel)
     wanted = wanted[1](g)
 
     @jax.jit
     def dispatched(x, kernel, g):
-        return jax.vjp(lambda *a: _convolution.conv(*a, **settings), x, kernel)[1](g)
+        return jax.vjp(lambda *a: convolution.conv(*a, **settings), x, kernel)[1](g)
 
     for gradient, exact in zip(dispatched(x, kernel, g), wanted):
         close(gradient, exact)
     size = dict(size=x.shape[1:3])
-    close(_convolution.matmul_adjoint(g, kernel, **settings, **size), wanted[0])
-    close(_convolution.native_adjoint(g, kernel, **settings, **size), wanted[0])
+    close(matrix_convolution.matmul_adjoint(g, kernel, **settings, **size), wanted[0])
+    close(convolution.native_adjoint(g, kernel, **settings, **size), wanted[0])
     for gradient in (
-        _convolution.matmul_kernel_gradient,
-        _convolution.native_kernel_gradient,
+        matrix_convolution.matmul_kernel_gradient,
+        convolution.native_kernel_gradient,
     ):
         close(gradient(x, g, kernel_size=n, **settings), wanted[1])
 
@@ -96,7 +96,7 @@ def test_conv_variants_agree(layer, rng):
 def test_conv_transpose(layer, rng):
     side, inputs, outputs, n, padding = TRANSPOSED[layer]
     x, kernel = random(rng, 2, side, side, inputs), random(rng, n, n, outputs, inputs)
-    y = _convolution.conv_transpose(x, kernel, padding=padding)
+    y = convolution.conv_transpose(x, kernel, padding=padding)
     size = 2 * (side - 1) + n - sum(padding)
     assert y.shape == (2, size, size, outputs)
     # It is the adjoint: <conv(v), x> = <v, conv_transpose(x)> for every v.
@@ -116,7 +116,7 @@ def test_conv_transpose(layer, rng):
         )
 
     def ours(x, kernel):
-        return _convolution.conv_transpose(x, kernel, padding=padding)
+        return convolution.conv_transpose(x, kernel, padding=padding)
 
     close(y, native(x, kernel))
     for a, b in zip(jax.vjp(ours, x, kernel)[1](v), jax.vjp(native, x, kernel)[1](v)):
@@ -128,11 +128,11 @@ def test_conv_transpose(layer, rng):
 def test_lanes_are_never_one_grouped_convolution_on_cpu(
     stride, n, unrolled, rng, monkeypatch
 ):
-    monkeypatch.setattr(_convolution, "_UNROLLED_LANES", 3 if unrolled else 2)
+    monkeypatch.setattr(convolution, "_UNROLLED_LANES", 3 if unrolled else 2)
     x, kernel = random(rng, 3, 2, 8, 8, 3), random(rng, 3, n, n, 3, 4)
 
     def loss(x, kernel):
-        y = _convolution.conv(x, kernel, stride=stride, padding=(1, 1))
+        y = convolution.conv(x, kernel, stride=stride, padding=(1, 1))
         return jnp.sin(y).sum()
 
     gradient = jax.jit(jax.vmap(jax.grad(loss, argnums=(0, 1))))
@@ -151,7 +151,7 @@ def test_lanes_of_lanes_and_of_images_alone(rng):
     x, kernel = random(rng, 2, 3, 2, 8, 8, 3), random(rng, 3, 3, 3, 3, 4)
 
     def conv(x, kernel):
-        return _convolution.conv(x, kernel, stride=1, padding=(1, 1))
+        return convolution.conv(x, kernel, stride=1, padding=(1, 1))
 
     got = jax.jit(jax.vmap(jax.vmap(conv), in_axes=(0, None)))(x, kernel)
     shared = jax.jit(jax.vmap(conv, in_axes=(0, None)))(x[0], kernel[0])
@@ -166,7 +166,7 @@ def test_one_branch_per_platform(rng):
     x, kernel = random(rng, 2, 4, 4, 4), random(rng, 4, 4, 4, 4)
 
     def loss(x, kernel):
-        y = _convolution.conv_transpose(x, kernel, padding=(1, 1))
+        y = convolution.conv_transpose(x, kernel, padding=(1, 1))
         return jnp.sin(y).sum()
 
     step = jax.jit(loss).trace(x, kernel)
@@ -188,11 +188,11 @@ def test_second_derivatives(rng):
 
         return jax.jacrev(jax.grad(loss))(kernel)
 
-    close(curvature(_convolution.conv), curvature(_convolution.native_conv))
+    close(curvature(convolution.conv), curvature(convolution.native_conv))
 
 
 def test_kernel_gradient_of_an_odd_number_of_pixels(rng):
     x, g = random(rng, 1, 5, 5, 3), random(rng, 1, 5, 5, 4)
     settings = dict(kernel_size=3, stride=1, padding=(1, 1))
-    got = _convolution.matmul_kernel_gradient(x, g, **settings)
-    close(got, _convolution.native_kernel_gradient(x, g, **settings))
+    got = matrix_convolution.matmul_kernel_gradient(x, g, **settings)
+    close(got, convolution.native_kernel_gradient(x, g, **settings))

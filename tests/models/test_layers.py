@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from disentangle_jax.models import _layers
+from disentangle_jax.models import layers
 
 
 def gradients_match(function, reference, *arguments, atol=2e-5):
@@ -22,9 +22,9 @@ def test_mish(rng):
     x = np.concatenate([rng.standard_normal(100) * 5, [-100, -30, 0, 19, 21, 100]])
     exact = x * np.tanh(np.logaddexp(0, x))
     np.testing.assert_allclose(
-        _layers.mish(jnp.float32(x)), exact, rtol=1e-5, atol=1e-12
+        layers.mish(jnp.float32(x)), exact, rtol=1e-5, atol=1e-12
     )
-    slope = jax.vmap(jax.grad(_layers.mish))(jnp.float32(x))
+    slope = jax.vmap(jax.grad(layers.mish))(jnp.float32(x))
     h = 1e-6  # central differences in float64
     up, down = x + h, x - h
     wanted = (
@@ -36,13 +36,13 @@ def test_mish(rng):
 def test_mish_gradient_from_autodiff(getkey):
     x = 3 * jax.random.normal(getkey(), (1000,))
     reference = lambda x: x * jnp.tanh(jax.nn.softplus(x))  # noqa: E731
-    gradients_match(_layers.mish, reference, x)
+    gradients_match(layers.mish, reference, x)
 
 
 def test_group_norm_value(rng):
     x = rng.standard_normal((2, 3, 5, 12)) * 3 + 7
     scale, bias = rng.standard_normal(12), rng.standard_normal(12)
-    y = _layers.group_norm(*map(jnp.float32, (x, scale, bias)), 4, 1e-5)
+    y = layers.group_norm(*map(jnp.float32, (x, scale, bias)), 4, 1e-5)
     for b in range(2):
         for group in range(4):
             part = np.s_[b, :, :, 3 * group : 3 * group + 3]
@@ -62,7 +62,7 @@ def test_group_norm_gradient(getkey):
 
     x = 2 * jax.random.normal(getkey(), (2, 3, 5, 12)) + 1
     scale, bias = jax.random.normal(getkey(), (2, 12))
-    function = lambda *a: _layers.group_norm(*a, 4, 1e-5)  # noqa: E731
+    function = lambda *a: layers.group_norm(*a, 4, 1e-5)  # noqa: E731
     gradients_match(function, reference, x, scale, bias)
     # One lane of many is the solo layer.
     lanes = jax.vmap(jax.grad(lambda x: jnp.sin(function(x, scale, bias)).sum()))
@@ -75,7 +75,7 @@ def test_group_norm_of_a_single_number_has_no_gradient(getkey):
     # One pixel and one channel per group: the output is the bias whatever the input.
     x = 100 * jax.random.normal(getkey(), (2, 1, 1, 4))
     scale, bias = jnp.full(4, 1.7), jnp.zeros(4)
-    y, pull = jax.vjp(lambda x: _layers.group_norm(x, scale, bias, 4, 1e-5), x)
+    y, pull = jax.vjp(lambda x: layers.group_norm(x, scale, bias, 4, 1e-5), x)
     np.testing.assert_allclose(y, 0)
     g = jax.random.normal(getkey(), x.shape)
     # 1/sqrt(epsilon) = 316 times the rounding of a difference of equal numbers.
@@ -89,14 +89,14 @@ def test_max_pool(getkey):
         )
 
     x = jax.random.normal(getkey(), (2, 4, 6, 3))
-    gradients_match(_layers.max_pool, reference, x, atol=0)
+    gradients_match(layers.max_pool, reference, x, atol=0)
 
 
 def test_max_pool_gives_ties_to_the_first():
     x = jnp.array([[1.0, 3.0], [3.0, 3.0]]).reshape(1, 2, 2, 1)
-    gradient = jax.grad(lambda x: _layers.max_pool(x).sum())(x)
+    gradient = jax.grad(lambda x: layers.max_pool(x).sum())(x)
     np.testing.assert_array_equal(gradient.reshape(2, 2), [[0, 1], [0, 0]])
-    flat = jax.grad(lambda x: _layers.max_pool(x).sum())(jnp.zeros((1, 2, 2, 1)))
+    flat = jax.grad(lambda x: layers.max_pool(x).sum())(jnp.zeros((1, 2, 2, 1)))
     np.testing.assert_array_equal(flat.reshape(2, 2), [[1, 0], [0, 0]])
 
 
@@ -107,13 +107,13 @@ def test_upsample(size, getkey):
         return jax.image.resize(x, (b, 2 * h, 2 * w, c), "bilinear")
 
     x = jax.random.normal(getkey(), (2, size, size + 1, 3))
-    gradients_match(_layers.upsample, reference, x, atol=1e-6)
+    gradients_match(layers.upsample, reference, x, atol=1e-6)
 
 
 def test_upsample_by_hand():
     # One row 0, 4: half-pixel centres give 0, 1, 3, 4.
     x = jnp.array([0.0, 4.0]).reshape(1, 1, 2, 1)
-    y = _layers.upsample(x)
+    y = layers.upsample(x)
     np.testing.assert_allclose(y[0, :, :, 0], [[0, 1, 3, 4]] * 2)
 
 
@@ -122,8 +122,8 @@ def test_conv_of_an_upsampled_image(features, getkey):
     # With 2 outputs of 24 inputs the products come first, with 8 the upsampling.
     settings = dict(kernel_size=3, padding=(1, 1))
     x = jax.random.normal(getkey(), (2, 3, 4, 24))
-    fused = _layers.Conv(features, upsampled=True, **settings)
-    plain = _layers.Conv(features, **settings)
+    fused = layers.Conv(features, upsampled=True, **settings)
+    plain = layers.Conv(features, **settings)
     variables = fused.init(getkey(), x)
     kernel, bias = variables["params"]["kernel"], variables["params"]["bias"]
 
@@ -132,7 +132,7 @@ def test_conv_of_an_upsampled_image(features, getkey):
 
     gradients_match(
         lambda kernel, x: apply(fused, kernel, x),
-        lambda kernel, x: apply(plain, kernel, _layers.upsample(x)),
+        lambda kernel, x: apply(plain, kernel, layers.upsample(x)),
         kernel,
         x,
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from disentangle_jax import models
-from disentangle_jax.models import _backbone
+from disentangle_jax.models import sae
 
 SHAPE = (32, 32, 3)
 
@@ -65,8 +65,8 @@ def test_unstructured_latents_touch_everything(name, getkey):
 
 
 def test_positions_of_the_large_network():
-    assert _backbone.transform_positions(16, 16) == tuple(range(1, 17))
-    assert _backbone.transform_positions(16, 4) == (1, 5, 9, 13)
+    assert sae.transform_positions(16, 16) == tuple(range(1, 17))
+    assert sae.transform_positions(16, 4) == (1, 5, 9, 13)
 
 
 def test_ladder_puts_the_deepest_rung_first(getkey):
@@ -109,7 +109,7 @@ def test_ladder_reads(getkey):
 
 def test_a_silent_transform_is_the_identity(getkey):
     backbone = models.create("sae-4", SHAPE, channels=8).backbone
-    transform = _backbone.AffineTransform(backbone)
+    transform = sae.AffineTransform(backbone)
     features = jax.random.normal(getkey(), (2, 4, 4, 8))
     u = jax.random.normal(getkey(), (2, 3))
     variables = transform.init(getkey(), features, u)
@@ -121,7 +121,7 @@ def test_a_silent_transform_is_the_identity(getkey):
 
 def test_a_transform_scales_by_the_exponential(getkey):
     backbone = models.create("sae-4", SHAPE, channels=8).backbone
-    transform = _backbone.AffineTransform(backbone)
+    transform = sae.AffineTransform(backbone)
     features = jax.random.normal(getkey(), (2, 4, 4, 8))
     u = jax.random.normal(getkey(), (2, 3))
     variables = transform.init(getkey(), features, u)

@@ -6,20 +6,23 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from disentangle_jax.models import _layers
+from disentangle_jax.models import layers
+from disentangle_jax.models.definitions import define
+from disentangle_jax.models.network import Network
 from disentangle_jax.types import Posterior
 
 
-class OriginalLadder(nn.Module):
-    """Three rungs for 28 px: each encoder rung has layers of its own.
+class OriginalLadder(Network):
+    """Three rungs for 28 px; each encoder rung has its own layers.
 
     Unlike the ladder on SAE's backbone, rungs do not share pooled features: rung 1
     convolves the image, rungs 2 and 3 are dense networks on the main path. In the
     decoder, rung outputs join the main path by a gated sum whose gates start at 0.1.
-    Batch norm everywhere, LeakyReLU of slope 0.1; the published decoder calls it ReLU
-    but its helper leaks too. The standard deviation is :math:`\\sigma(h) + 0.001`.
+    All layers have batch norm and LeakyReLU of slope 0.1: the published decoder calls
+    it ReLU, but its helper leaks too. The standard deviation is
+    :math:`\\sigma(h) + 0.001`.
 
-    The latent vector holds the rungs deepest first. Batch statistics are functional
+    The latent vector holds the rungs, deepest first. Batch statistics are functional
     state: apply with ``train=True`` and ``mutable=["batch_stats"]``.
 
     Attributes:
@@ -27,7 +30,7 @@ class OriginalLadder(nn.Module):
       latent_dim: D, divided equally among the three rungs.
       channels: features of the two convolutions.
       width: units of each dense layer.
-      initializer: its name.
+      initializer: name of the initialiser.
       dtype: dtype of the arithmetic; parameters and results are float32.
     """
 
@@ -61,10 +64,6 @@ class OriginalLadder(nn.Module):
         """Latents ``[B, D]`` to image logits ``[B, H, W, C]``."""
         return self.decoder(z, train)
 
-    def __call__(self, x: jax.Array, *, train: bool = False) -> jax.Array:
-        """Image logits of the posterior mean."""
-        return self.decode(self.encode(x, train=train).mean, train=train)
-
 
 class _LadderPart(nn.Module):
     channels: tuple[int, int]
@@ -72,12 +71,12 @@ class _LadderPart(nn.Module):
     initializer: str
     dtype: jnp.dtype
 
-    def dense(self, features: int, name: str) -> _layers.Dense:
-        return _layers.Dense(features, self.initializer, dtype=self.dtype, name=name)
+    def dense(self, features: int, name: str) -> layers.Dense:
+        return layers.Dense(features, self.initializer, dtype=self.dtype, name=name)
 
     def normed(self, layer: nn.Module, x: jax.Array, train: bool) -> jax.Array:
-        """LeakyReLU of the batch-normed layer."""
-        norm = _layers.batch_norm(train, self.dtype, name=f"{layer.name}_norm")
+        """Applies the layer, batch norm and LeakyReLU."""
+        norm = layers.batch_norm(train, self.dtype, name=f"{layer.name}_norm")
         return jax.nn.leaky_relu(norm(layer(x)), 0.1)
 
     def dense_pair(self, x: jax.Array, name: str, train: bool) -> jax.Array:
@@ -106,7 +105,7 @@ class _Encoder(_LadderPart):
 
     def _convolved(self, x: jax.Array, name: str, train: bool) -> jax.Array:
         for i, features in enumerate(self.channels, start=1):
-            conv = _layers.Conv(
+            conv = layers.Conv(
                 features,
                 4,
                 stride=2,
@@ -151,8 +150,8 @@ class _Decoder(_LadderPart):
         rung = self.normed(self.dense(self.width, name), z, train)
         return main + gate.astype(rung.dtype)[None, :] * rung
 
-    def _deconv(self, features: int, name: str) -> _layers.ConvTranspose:
-        return _layers.ConvTranspose(
+    def _deconv(self, features: int, name: str) -> layers.ConvTranspose:
+        return layers.ConvTranspose(
             features,
             4,
             padding=(1, 1),
@@ -162,6 +161,10 @@ class _Decoder(_LadderPart):
         )
 
 
+@define(
+    "vlae-original",
+    reference="Zhao et al., Learning Hierarchical Features from Generative Models",
+)
 def vlae_original(
     image_shape: tuple[int, int, int],
     *,

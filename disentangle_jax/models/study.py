@@ -1,5 +1,6 @@
-"""Networks of "Challenging Common Assumptions": `conv64`, `fc1200` and the critic."""
+"""Networks of "Challenging Common Assumptions": `conv64` and `fc1200`."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,18 +9,20 @@ import jax
 import jax.numpy as jnp
 
 from disentangle_jax import types
-from disentangle_jax.models import _layers
-from disentangle_jax.models._hfvae import (
+from disentangle_jax.models import layers
+from disentangle_jax.models.definitions import define
+from disentangle_jax.models.network import (
     Discrete,
-    category_probabilities,
+    Network,
     check_discrete,
-    discrete_values,
+    join_discrete,
+    split_posterior,
 )
 from disentangle_jax.types import Posterior
 
 
 class _Variant(NamedTuple):
-    """One reading of the 4-layer network; ``convs`` are (channels, kernel, padding)."""
+    """A published version of `Conv64`; ``convs`` are (channels, kernel, padding)."""
 
     convs: tuple[tuple[int, int, int], ...]
     hidden: tuple[int, ...]
@@ -28,13 +31,13 @@ class _Variant(NamedTuple):
 
 
 _VARIANTS = {
-    # disentanglement_lib, the study's own: the last two kernels are 2×2.
+    # disentanglement_lib, the study's code: the last two kernels are 2×2.
     "dlib": _Variant(
         ((32, 4, 1), (32, 4, 1), (64, 2, 0), (64, 2, 0)), (256,), (64, 32, 32), "glorot"
     ),
-    # Burgess et al. 2018: 32 channels throughout and two hidden layers of 256.
+    # Burgess et al. 2018: 32 channels in all layers and two hidden layers of 256.
     "burgess": _Variant(((32, 4, 1),) * 4, (256, 256), (32, 32, 32), "glorot"),
-    # Michlo et al.: padding 2, so that 64 px become 33, 17, 9 and 5.
+    # Michlo et al.: padding 2, so 64 px become 33, 17, 9 and 5.
     "michlo": _Variant(
         ((32, 4, 2), (32, 4, 2), (64, 4, 2), (64, 4, 2)),
         (256,),
@@ -44,24 +47,24 @@ _VARIANTS = {
 }
 
 
-class Conv64(nn.Module):
-    """Four strided convolutions and four transposed ones, with ReLU.
+class Conv64(Network):
+    """Four strided convolutions and four transposed ones.
 
-    With discrete variables their logits are another head of the encoder, and the heads
-    of the continuous ones see the features beside the values of the discrete ones, as
-    in :class:`HierarchicalMLP`, which explains the latent vector.
+    With discrete variables, another head of the encoder gives their logits, and the
+    heads of the continuous variables see the features and the values of the discrete
+    ones, as in `HierarchicalMLP`.
 
     Attributes:
       image_shape: ``(H, W, C)``, the sides multiples of 16.
       latent_dim: D.
-      kernel_variant: ``"dlib"``, ``"burgess"`` or ``"michlo"``.
       discrete: number of categories of each discrete variable; may be empty.
+      kernel_variant: ``"dlib"``, ``"burgess"`` or ``"michlo"``.
       stochastic: whether the encoder gives log-variances.
-      spatial_broadcast: whether the decoder is Watters et al.'s (2019): latents tiled
-        over the image beside its coordinates, then convolutions with stride 1.
+      spatial_broadcast: whether the decoder is that of Watters et al. 2019: latents
+        tiled over the image, its coordinates, then convolutions with stride 1.
       channel_scale: multiplies the number of channels of each convolution.
-      nonlinearity: its name.
-      initializer: its name; None for that of the variant.
+      nonlinearity: name of the nonlinearity.
+      initializer: name of the initialiser; None for that of the variant.
       dtype: dtype of the arithmetic; parameters and results are float32.
       remat: whether to recompute encoder and decoder in the backward pass.
     """
@@ -80,7 +83,7 @@ class Conv64(nn.Module):
 
     @property
     def latent_groups(self) -> tuple[int, ...]:
-        """Each latent is a variable of its own; a group beside discrete ones."""
+        """One group per latent; with discrete variables, one for all continuous."""
         if self.discrete:
             return (self.latent_dim,) + (1,) * len(self.discrete)
         return (1,) * self.latent_dim
@@ -97,7 +100,7 @@ class Conv64(nn.Module):
             initializer=self.initializer,
             dtype=self.dtype,
         )
-        # What makes the discrete values is no array: static for `remat`.
+        # The function that makes the discrete values is no array: static for `remat`.
         self.encoder = wrap(_Encoder, static_argnums=(2,))(
             latent_dim=self.latent_dim,
             discrete=self.discrete,
@@ -114,9 +117,9 @@ class Conv64(nn.Module):
 
         Args:
           x: ``[B, H, W, C]`` in [0, 1].
-          discrete: ``[B, M]`` values of the discrete variables, or a function that
-            makes them of the logits; None for the probabilities that these give.
-          train: no layer behaves differently in training.
+          discrete: ``[B, M]`` values of the discrete variables, or a function of the
+            logits that returns them; None for the probabilities of the logits.
+          train: has no effect.
         """
         del train
         makes = discrete
@@ -129,33 +132,63 @@ class Conv64(nn.Module):
         del train
         return self.decoder(z)
 
-    def __call__(self, x: jax.Array, *, train: bool = False) -> jax.Array:
-        """Image logits of the posterior mean, and of the probabilities."""
-        posterior = self.encode(x, train=train)
-        z = posterior.mean
-        if self.discrete:
-            classes = category_probabilities(posterior.logits, self.discrete)
-            z = jnp.concatenate([z, classes], axis=-1)
-        return self.decode(z, train=train)
 
+class _Part(nn.Module):
+    """Fields and layers that encoder and decoders share."""
 
-class _Encoder(nn.Module):
     image_shape: tuple[int, int, int]
     variant: _Variant
     channel_scale: float
     nonlinearity: str
     initializer: str
     dtype: jnp.dtype
+
+    def activate(self, x: jax.Array) -> jax.Array:
+        return layers.nonlinearity(self.nonlinearity)(x)
+
+    def scaled(self, channels: int) -> int:
+        return round(self.channel_scale * channels)
+
+    def dense(self, features: int, name: str) -> layers.Dense:
+        return layers.Dense(features, self.initializer, dtype=self.dtype, name=name)
+
+    def hidden(self, x: jax.Array, widths: Sequence[int]) -> jax.Array:
+        for i, width in enumerate(widths, start=1):
+            x = self.activate(self.dense(width, f"dense_{i}")(x))
+        return x
+
+    def convolve(
+        self,
+        x: jax.Array,
+        layer: type[nn.Module],
+        channels: Sequence[int],
+        padding: tuple[int, int],
+    ) -> jax.Array:
+        """Applies 4×4 layers, with a nonlinearity between them and none at the end."""
+        for i, features in enumerate(channels, start=1):
+            if i > 1:
+                x = self.activate(x)
+            x = layer(
+                features,
+                4,
+                padding=padding,
+                initializer=self.initializer,
+                dtype=self.dtype,
+                name=f"conv_{i}",
+            )(x)
+        return x.astype(jnp.float32)
+
+
+class _Encoder(_Part):
     latent_dim: int
     discrete: tuple[int, ...]
     stochastic: bool
 
     @nn.compact
     def __call__(self, x: jax.Array, discrete: Discrete) -> Posterior:
-        activate = _layers.nonlinearity(self.nonlinearity)
         for i, (channels, kernel, padding) in enumerate(self.variant.convs, start=1):
-            x = _layers.Conv(
-                round(self.channel_scale * channels),
+            x = layers.Conv(
+                self.scaled(channels),
                 kernel,
                 stride=2,
                 padding=(padding, padding),
@@ -163,116 +196,64 @@ class _Encoder(nn.Module):
                 dtype=self.dtype,
                 name=f"conv_{i}",
             )(x)
-            x = activate(x)
-        x = x.reshape(x.shape[0], -1)
-        for i, width in enumerate(self.variant.hidden, start=1):
-            dense = _layers.Dense(
-                width, self.initializer, dtype=self.dtype, name=f"dense_{i}"
-            )
-            x = activate(dense(x))
+            x = self.activate(x)
+        x = self.hidden(x.reshape(x.shape[0], -1), self.variant.hidden)
 
         def head(name: str, width: int) -> jax.Array:
-            dense = _layers.Dense(width, self.initializer, dtype=self.dtype, name=name)
-            return dense(x).astype(jnp.float32)
+            return self.dense(width, name)(x).astype(jnp.float32)
 
         logits = None
         if self.discrete:
             logits = head("logits", sum(self.discrete))
-            classes = discrete_values(discrete, logits, self.discrete)
-            x = jnp.concatenate([classes.astype(x.dtype), x], axis=-1)
+            x = join_discrete(x, discrete, logits, self.discrete)
         mean = head("mean", self.latent_dim)
         log_var = head("log_var", self.latent_dim) if self.stochastic else None
         return Posterior(mean, log_var, logits)
 
 
-class _Decoder(nn.Module):
-    image_shape: tuple[int, int, int]
-    variant: _Variant
-    channel_scale: float
-    nonlinearity: str
-    initializer: str
-    dtype: jnp.dtype
-
+class _Decoder(_Part):
     @nn.compact
     def __call__(self, z: jax.Array) -> jax.Array:
-        activate = _layers.nonlinearity(self.nonlinearity)
         height, width = self.image_shape[0] // 16, self.image_shape[1] // 16
-        # The first feature map has as many channels as the encoder's last.
-        first = round(self.channel_scale * self.variant.convs[-1][0])
-        x = z
-        for i, n in enumerate((*self.variant.hidden, height * width * first), start=1):
-            dense = _layers.Dense(
-                n, self.initializer, dtype=self.dtype, name=f"dense_{i}"
-            )
-            x = activate(dense(x))
+        # The first feature map has as many channels as the encoder's last one.
+        first = self.scaled(self.variant.convs[-1][0])
+        x = self.hidden(z, (*self.variant.hidden, height * width * first))
         x = x.reshape(-1, height, width, first)
-        channels = [
-            round(self.channel_scale * c) for c in self.variant.decoder_channels
-        ]
-        for i, features in enumerate((*channels, self.image_shape[2]), start=1):
-            if i > 1:
-                x = activate(x)
-            x = _layers.ConvTranspose(
-                features,
-                4,
-                padding=(1, 1),
-                initializer=self.initializer,
-                dtype=self.dtype,
-                name=f"conv_{i}",
-            )(x)
-        return x.astype(jnp.float32)
+        channels = map(self.scaled, self.variant.decoder_channels)
+        channels = (*channels, self.image_shape[2])
+        return self.convolve(x, layers.ConvTranspose, channels, (1, 1))
 
 
-class _BroadcastDecoder(nn.Module):
+class _BroadcastDecoder(_Part):
     """Watters et al. 2019: tile the latents, add coordinates in [-1, 1], convolve."""
 
-    image_shape: tuple[int, int, int]
-    variant: _Variant
-    channel_scale: float
-    nonlinearity: str
-    initializer: str
-    dtype: jnp.dtype
-
     @nn.compact
     def __call__(self, z: jax.Array) -> jax.Array:
-        activate = _layers.nonlinearity(self.nonlinearity)
-        height, width, channels = self.image_shape
+        height, width, colours = self.image_shape
         plane = (z.shape[0], height, width)
         rows = jnp.linspace(-1.0, 1.0, height, dtype=self.dtype)[None, :, None, None]
         columns = jnp.linspace(-1.0, 1.0, width, dtype=self.dtype)[None, None, :, None]
+        tiled = z.astype(self.dtype)[:, None, None, :]
         x = jnp.concatenate(
             [
-                jnp.broadcast_to(
-                    z.astype(self.dtype)[:, None, None, :], (*plane, z.shape[-1])
-                ),
+                jnp.broadcast_to(tiled, (*plane, z.shape[-1])),
                 jnp.broadcast_to(rows, (*plane, 1)),
                 jnp.broadcast_to(columns, (*plane, 1)),
             ],
             axis=-1,
         )
-        hidden = round(self.channel_scale * 64)
-        for i, features in enumerate((hidden, hidden, channels), start=1):
-            if i > 1:
-                x = activate(x)
-            x = _layers.Conv(
-                features,
-                4,
-                padding=(1, 2),
-                initializer=self.initializer,
-                dtype=self.dtype,
-                name=f"conv_{i}",
-            )(x)
-        return x.astype(jnp.float32)
+        hidden = self.scaled(64)
+        return self.convolve(x, layers.Conv, (hidden, hidden, colours), (1, 2))
 
 
-class FullyConnected(nn.Module):
-    """`fc1200`: two ReLU layers encode, three tanh layers decode, linear heads.
+class FullyConnected(Network):
+    """Two ReLU layers encode and three tanh layers decode; heads are linear.
 
     Attributes:
       image_shape: ``(H, W, C)``.
       latent_dim: D.
       width: units of each hidden layer.
-      initializer: its name.
+      initializer: name of the initialiser.
       dtype: dtype of the arithmetic; parameters and results are float32.
     """
 
@@ -282,60 +263,27 @@ class FullyConnected(nn.Module):
     initializer: str
     dtype: jnp.dtype
 
-    @property
-    def latent_groups(self) -> tuple[int, ...]:
-        """Each latent is a variable of its own."""
-        return (1,) * self.latent_dim
-
     def setup(self):
         def mlp(nonlinearity, *widths):
-            return _layers.MLP(widths, nonlinearity, self.initializer, self.dtype)
+            return layers.MLP(widths, nonlinearity, self.initializer, self.dtype)
 
-        pixels = self.image_shape[0] * self.image_shape[1] * self.image_shape[2]
+        pixels = math.prod(self.image_shape)
         self.encoder = mlp("relu", self.width, self.width, 2 * self.latent_dim)
         self.decoder = mlp("tanh", self.width, self.width, self.width, pixels)
 
     def encode(self, x: jax.Array, *, train: bool = False) -> Posterior:
         """Images ``[B, H, W, C]`` in [0, 1] to means and log-variances ``[B, D]``."""
-        del train  # No layer behaves differently in training.
-        heads = self.encoder(x.reshape(x.shape[0], -1)).astype(jnp.float32)
-        return Posterior(*jnp.split(heads, 2, axis=-1))
+        del train
+        heads = self.encoder(x.reshape(x.shape[0], -1))
+        return split_posterior(heads.astype(jnp.float32))
 
     def decode(self, z: jax.Array, *, train: bool = False) -> jax.Array:
         """Latents ``[B, D]`` to image logits ``[B, H, W, C]``."""
         del train
         return self.decoder(z).astype(jnp.float32).reshape(-1, *self.image_shape)
 
-    def __call__(self, x: jax.Array, *, train: bool = False) -> jax.Array:
-        """Image logits of the posterior mean."""
-        return self.decode(self.encode(x, train=train).mean, train=train)
 
-
-class FactorCritic(nn.Module):
-    """FactorVAE's critic: ``[B, D]`` to the log-odds ``[B]`` of "joint".
-
-    Six layers of 1000 units with LeakyReLU of slope 0.2 and two logits, whose
-    difference is the log-odds (Kim and Mnih 2018, Sec. 3; slope of TensorFlow's
-    default, as in disentanglement_lib).
-    """
-
-    width: int = 1000
-    depth: int = 6
-    initializer: str = "glorot"
-    dtype: jnp.dtype = jnp.float32
-
-    @nn.compact
-    def __call__(self, z: jax.Array) -> jax.Array:
-        logits = _layers.MLP(
-            (self.width,) * self.depth + (2,),
-            "leaky_relu_0.2",
-            self.initializer,
-            self.dtype,
-            name="mlp",
-        )(z).astype(jnp.float32)
-        return logits[:, 0] - logits[:, 1]
-
-
+@define(reference="Locatello et al., Challenging Common Assumptions")
 def conv64(
     image_shape: tuple[int, int, int],
     *,
@@ -362,6 +310,7 @@ def conv64(
             "the images."
         )
     return Conv64(
+        initializer=initializer or _VARIANTS[kernel_variant].initializer,
         image_shape=image_shape,
         latent_dim=latent_dim,
         discrete=check_discrete(discrete),
@@ -370,12 +319,12 @@ def conv64(
         spatial_broadcast=spatial_broadcast,
         channel_scale=channel_scale,
         nonlinearity=nonlinearity,
-        initializer=initializer or _VARIANTS[kernel_variant].initializer,
         dtype=dtype,
         remat=remat,
     )
 
 
+@define(reference="Locatello et al., Challenging Common Assumptions")
 def fc1200(
     image_shape: tuple[int, int, int],
     *,

@@ -4,30 +4,21 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from disentangle_jax.models import _layers
+from disentangle_jax.models import layers
+from disentangle_jax.models.definitions import define
+from disentangle_jax.models.network import Network
 from disentangle_jax.types import Posterior
 
 
-class ProdLDA(nn.Module):
-    """A product of experts over topics; documents are counts ``[B, V]``.
-
-    Two softplus layers and dropout give means and log-variances, each batch-normed;
-    :math:`\\theta` is the softmax of z, with dropout, and the word logits are
-    :math:`BN(\\theta W)`. Batch norm shifts but does not scale, with epsilon 1e-3, as
-    TensorFlow 1's default. Unlike the published code, which normalises by the batch at
-    test time too, evaluation uses running averages; their momentum is 0.99, so that
-    they have forgotten the start after some hundred steps.
-
-    Training applies with ``train=True``, ``mutable=["batch_stats"]`` and a key
-    ``rngs={"dropout": key}``.
+class _TopicNetwork(Network):
+    """Base class of the networks of word counts ``[B, V]``.
 
     Attributes:
       vocabulary: V.
       latent_dim: K, the number of topics.
-      groups: number of equal contiguous groups of latents: two in HFVAE's paper.
-      width: units of both hidden layers.
-      keep: probability to keep a unit under dropout.
-      initializer: its name.
+      groups: number of equal contiguous groups of latents; HFVAE's paper has two.
+      width: units of each hidden layer.
+      initializer: name of the initialiser.
       dtype: dtype of the arithmetic; parameters and results are float32.
     """
 
@@ -35,7 +26,6 @@ class ProdLDA(nn.Module):
     latent_dim: int
     groups: int
     width: int
-    keep: float
     initializer: str
     dtype: jnp.dtype
 
@@ -44,9 +34,29 @@ class ProdLDA(nn.Module):
         """Equal contiguous groups of topics."""
         return (self.latent_dim // self.groups,) * self.groups
 
+
+class ProdLDA(_TopicNetwork):
+    """A product of experts over topics.
+
+    Two softplus layers and dropout give means and log-variances, each batch-normed;
+    :math:`\\theta` is the softmax of z, with dropout, and the word logits are
+    :math:`BN(\\theta W)`. Batch norm shifts but does not scale, with epsilon 1e-3, as
+    TensorFlow 1's default. The published code normalises by the batch at test time too;
+    we use running averages there. Their momentum is 0.99, so a few hundred steps remove
+    the influence of their initial values.
+
+    In training, apply with ``train=True``, ``mutable=["batch_stats"]`` and
+    ``rngs={"dropout": key}``.
+
+    Attributes:
+      keep: probability of keeping a unit under dropout.
+    """
+
+    keep: float
+
     def setup(self):
         def dense(features, use_bias=True):
-            return _layers.Dense(features, self.initializer, use_bias, self.dtype)
+            return layers.Dense(features, self.initializer, use_bias, self.dtype)
 
         self.hidden_1, self.hidden_2 = dense(self.width), dense(self.width)
         self.mean, self.log_var = dense(self.latent_dim), dense(self.latent_dim)
@@ -70,44 +80,20 @@ class ProdLDA(nn.Module):
         logits = self.word_norm(self.topics(theta), use_running_average=not train)
         return logits.astype(jnp.float32)
 
-    def __call__(self, x: jax.Array, *, train: bool = False) -> jax.Array:
-        """Word logits of the posterior mean."""
-        return self.decode(self.encode(x, train=train).mean, train=train)
-
 
 def _unscaled_norm(dtype: jnp.dtype) -> nn.BatchNorm:
     return nn.BatchNorm(momentum=0.99, epsilon=1e-3, use_scale=False, dtype=dtype)
 
 
-class NVDM(nn.Module):
-    """One tanh layer encodes counts ``[B, V]``, one linear layer decodes.
+class NVDM(_TopicNetwork):
+    """One tanh layer encodes and one linear layer decodes.
 
     The head of the log-standard-deviations starts at zero.
-
-    Attributes:
-      vocabulary: V.
-      latent_dim: K.
-      groups: number of equal contiguous groups of latents.
-      width: units of the hidden layer.
-      initializer: its name.
-      dtype: dtype of the arithmetic; parameters and results are float32.
     """
-
-    vocabulary: int
-    latent_dim: int
-    groups: int
-    width: int
-    initializer: str
-    dtype: jnp.dtype
-
-    @property
-    def latent_groups(self) -> tuple[int, ...]:
-        """Equal contiguous groups of latents."""
-        return (self.latent_dim // self.groups,) * self.groups
 
     def setup(self):
         def dense(features, initializer=self.initializer):
-            return _layers.Dense(features, initializer, dtype=self.dtype)
+            return layers.Dense(features, initializer, dtype=self.dtype)
 
         self.hidden = dense(self.width)
         self.mean = dense(self.latent_dim)
@@ -116,7 +102,7 @@ class NVDM(nn.Module):
 
     def encode(self, x: jax.Array, *, train: bool = False) -> Posterior:
         """Counts ``[B, V]`` to means and log-variances ``[B, K]``."""
-        del train  # No layer behaves differently in training.
+        del train
         h = jnp.tanh(self.hidden(x))
         log_var = 2 * self.log_std(h).astype(jnp.float32)
         return Posterior(self.mean(h).astype(jnp.float32), log_var)
@@ -125,10 +111,6 @@ class NVDM(nn.Module):
         """Latents ``[B, K]`` to word logits ``[B, V]``."""
         del train
         return self.decoder(z).astype(jnp.float32)
-
-    def __call__(self, x: jax.Array, *, train: bool = False) -> jax.Array:
-        """Word logits of the posterior mean."""
-        return self.decode(self.encode(x, train=train).mean, train=train)
 
 
 def _check_groups(name: str, latent_dim: int, groups: int) -> None:
@@ -139,6 +121,11 @@ def _check_groups(name: str, latent_dim: int, groups: int) -> None:
         )
 
 
+@define(
+    reference="Srivastava and Sutton, Autoencoding Variational Inference for Topic "
+    "Models",
+    observation="counts",
+)
 def prodlda(
     image_shape: tuple[int, ...],
     *,
@@ -149,11 +136,15 @@ def prodlda(
     initializer: str = "glorot",
     dtype: jnp.dtype = jnp.float32,
 ) -> ProdLDA:
-    """Builds `ProdLDA` for documents of `image_shape` ``(V,)``."""
+    """Builds `ProdLDA` for a vocabulary of `image_shape` ``(V,)``."""
     _check_groups("prodlda", latent_dim, groups)
-    return ProdLDA(*image_shape, latent_dim, groups, width, keep, initializer, dtype)
+    return ProdLDA(*image_shape, latent_dim, groups, width, initializer, dtype, keep)
 
 
+@define(
+    reference="Miao et al., Neural Variational Inference for Text Processing",
+    observation="counts",
+)
 def nvdm(
     image_shape: tuple[int, ...],
     *,
@@ -163,6 +154,6 @@ def nvdm(
     initializer: str = "glorot",
     dtype: jnp.dtype = jnp.float32,
 ) -> NVDM:
-    """Builds `NVDM` for documents of `image_shape` ``(V,)``."""
+    """Builds `NVDM` for a vocabulary of `image_shape` ``(V,)``."""
     _check_groups("nvdm", latent_dim, groups)
     return NVDM(*image_shape, latent_dim, groups, width, initializer, dtype)

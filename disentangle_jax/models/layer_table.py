@@ -1,4 +1,4 @@
-"""A table of a network's layers."""
+"""A table of the layers of a network."""
 
 import math
 from collections.abc import Sequence
@@ -8,18 +8,18 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from disentangle_jax.models import _layers, _registry
+from disentangle_jax.models import definitions, layers
 
 
 class LayerSummary(NamedTuple):
-    """One layer with parameters of its own.
+    """One layer that holds parameters.
 
     Attributes:
-      path: where its parameters are, joined by ``/``.
-      kind: the layer's class.
+      path: path of its parameters, joined by ``/``.
+      kind: class of the layer.
       output_shape: without the batch axis.
-      parameters: how many are trained.
-      flops: of one example forward: two per multiplication of a weight.
+      parameters: number of trained parameters.
+      flops: floating-point operations of the forward pass of one example.
     """
 
     path: str
@@ -30,16 +30,16 @@ class LayerSummary(NamedTuple):
 
 
 class Summary(tuple[LayerSummary, ...]):
-    """The layers of a network in order of use; prints as a table."""
+    """The layers of a network in the order of their use; prints as a table."""
 
     @property
     def parameters(self) -> int:
-        """Trained parameters of the whole network."""
+        """Number of trained parameters of the network."""
         return sum(layer.parameters for layer in self)
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of one example forward."""
+        """Floating-point operations of the forward pass of one example."""
         return sum(layer.flops for layer in self)
 
     def __str__(self) -> str:
@@ -62,38 +62,35 @@ class Summary(tuple[LayerSummary, ...]):
 def summary(name: str, image_shape: Sequence[int], **overrides: Any) -> Summary:
     """Prints and returns the table of layers of a network. Allocates nothing.
 
-    FLOPs are those of dense layers and convolutions, for one example forward: two for
-    each weight at each position where it is used. A transposed convolution uses each
-    weight at each position of its input.
+    FLOPs are those of dense layers and convolutions in the forward pass of one example:
+    two for each weight at each position where it is used. A transposed convolution uses
+    each weight at each position of its input.
 
     Args:
       name: as for `create`.
       image_shape: as for `create`.
       **overrides: as for `create`.
     """
-    module = _registry.create(name, image_shape, **overrides)
-    layers: list[LayerSummary] = []
-    own: dict[str, int] = {}
+    module = definitions.create(name, image_shape, **overrides)
+    rows: list[LayerSummary] = []
 
     def record(next_call, args, kwargs, context):
         output = next_call(*args, **kwargs)
         layer = context.module
-        leaves = (_layers.Dense, _layers.Conv, _layers.ConvTranspose)
-        norms = (_layers.GroupNorm, nn.BatchNorm)
+        leaves = (layers.Dense, layers.Conv, layers.ConvTranspose)
+        norms = (layers.GroupNorm, nn.BatchNorm)
         if context.method_name == "__call__" and isinstance(layer, leaves + norms):
             params = layer.variables["params"]
             flops = 0
             if isinstance(layer, leaves):
-                transposed = isinstance(layer, _layers.ConvTranspose)
+                transposed = isinstance(layer, layers.ConvTranspose)
                 place = args[0] if transposed else output
                 positions = math.prod(place.shape[1:-1])
                 flops = 2 * positions * math.prod(params["kernel"].shape)
             path = "/".join(layer.path)
             count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
-            own[path] = count
-            layers.append(
-                LayerSummary(path, type(layer).__name__, output.shape[1:], count, flops)
-            )
+            kind = type(layer).__name__
+            rows.append(LayerSummary(path, kind, output.shape[1:], count, flops))
         return output
 
     def initialise(key, x):
@@ -102,14 +99,13 @@ def summary(name: str, image_shape: Sequence[int], **overrides: Any) -> Summary:
 
     x = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
     variables = jax.eval_shape(initialise, jax.random.key(0), x)
-    # Parameters that belong to no such layer: learned constants and gates.
+    # Learned constants and gates belong to none of these layers.
+    paths = {row.path for row in rows}
     for path, leaf in jax.tree_util.tree_leaves_with_path(variables["params"]):
         keys = [entry.key for entry in path]
-        if "/".join(keys[:-1]) not in own:
+        if "/".join(keys[:-1]) not in paths:
             size = math.prod(leaf.shape)
-            layers.append(
-                LayerSummary("/".join(keys), "parameter", leaf.shape, size, 0)
-            )
-    table = Summary(layers)
+            rows.append(LayerSummary("/".join(keys), "parameter", leaf.shape, size, 0))
+    table = Summary(rows)
     print(table)
     return table

@@ -1,6 +1,6 @@
-"""Layers shared by all networks: dense, convolution, norms, nonlinearities.
+"""Layers that the networks share: dense, convolution, norms, nonlinearities.
 
-Parameters stay float32; `dtype` is the dtype of the arithmetic. Arrays are NHWC.
+Parameters stay float32; `dtype` is the dtype of the arithmetic. Images are NHWC.
 """
 
 import functools
@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 
 from disentangle_jax import types
-from disentangle_jax.models import _convolution
-from disentangle_jax.models._initializers import initializer as initializer_named
+from disentangle_jax.models import convolution, matrix_convolution
+from disentangle_jax.models.compilation import fence
+from disentangle_jax.models.initializers import initializer as initializer_named
 
 
 @jax.custom_jvp
@@ -32,7 +33,7 @@ def _mish_jvp(primals, tangents):
 
 
 def _mish_and_slope(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    # Beyond 20 the ratio is 1 in float32, and the exponential must not overflow.
+    # Beyond 20 the ratio is 1 in float32; the exponential must not overflow.
     n = jnp.exp(jnp.minimum(x, 20.0))
     t = n * (n + 2)
     inverse = 1 / (t + 2)
@@ -60,6 +61,23 @@ def nonlinearity(name: str) -> Callable[[jax.Array], jax.Array]:
     return _NONLINEARITIES[name]
 
 
+def _kernel(
+    layer: nn.Module, shape: tuple[int, ...], fan_in: int, fan_out: int
+) -> jax.Array:
+    """Returns the layer's kernel in the dtype of its arithmetic."""
+    init = initializer_named(layer.initializer).kernel(fan_in, fan_out)
+    return layer.param("kernel", init, shape, jnp.float32).astype(layer.dtype)
+
+
+def _with_bias(layer: nn.Module, y: jax.Array, fan_in: int) -> jax.Array:
+    """Adds the layer's bias if it has one."""
+    if not layer.use_bias:
+        return y
+    init = initializer_named(layer.initializer).bias(fan_in)
+    bias = layer.param("bias", init, (layer.features,), jnp.float32)
+    return y + jnp.broadcast_to(bias.astype(layer.dtype), y.shape)
+
+
 class Dense(nn.Module):
     """``[..., I] -> [..., features]``, kernel ``[I, features]``."""
 
@@ -70,23 +88,13 @@ class Dense(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        init = initializer_named(self.initializer)
-        fan_in = x.shape[-1]
-        kernel = self.param(
-            "kernel",
-            init.kernel(fan_in, self.features),
-            (fan_in, self.features),
-            jnp.float32,
-        )
-        y = x.astype(self.dtype) @ kernel.astype(self.dtype)
-        if self.use_bias:
-            bias = self.param("bias", init.bias(fan_in), (self.features,), jnp.float32)
-            y = y + jnp.broadcast_to(bias.astype(self.dtype), y.shape)
-        return y
+        shape = fan_in, fan_out = x.shape[-1], self.features
+        kernel = _kernel(self, shape, fan_in, fan_out)
+        return _with_bias(self, x.astype(self.dtype) @ kernel, fan_in)
 
 
 class MLP(nn.Module):
-    """Dense layers `widths`, a nonlinearity between them and none at the end."""
+    """Dense layers of `widths` units, with a nonlinearity between them."""
 
     widths: Sequence[int]
     nonlinearity: str
@@ -109,9 +117,9 @@ class Conv(nn.Module):
     Attributes:
       features: output channels.
       kernel_size: side of the square kernel.
-      stride: both strides.
-      padding: ``(before, after)`` for both image axes.
-      upsampled: whether the input is first upsampled by `upsample`.
+      stride: along both image axes.
+      padding: ``(before, after)`` along both image axes.
+      upsampled: whether `upsample` is applied to the input first.
       initializer: name of the initialiser.
       use_bias: whether there is a bias.
       dtype: dtype of the arithmetic.
@@ -128,40 +136,32 @@ class Conv(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        init = initializer_named(self.initializer)
-        taps = self.kernel_size**2
-        fan_in = taps * x.shape[-1]
-        kernel = self.param(
-            "kernel",
-            init.kernel(fan_in, taps * self.features),
-            (self.kernel_size, self.kernel_size, x.shape[-1], self.features),
-            jnp.float32,
-        )
-        x, kernel = x.astype(self.dtype), kernel.astype(self.dtype)
-        if self.upsampled and taps * self.features < x.shape[-1]:
-            # Few outputs: multiply first, upsample less (the two commute).
-            products = upsample(_convolution.tap_products(x, kernel))
-            y = _convolution.sum_taps(products, self.kernel_size, self.padding)
+        taps, channels = self.kernel_size**2, x.shape[-1]
+        fan_in, fan_out = taps * channels, taps * self.features
+        shape = (self.kernel_size, self.kernel_size, channels, self.features)
+        kernel = _kernel(self, shape, fan_in, fan_out)
+        x = x.astype(self.dtype)
+        if self.upsampled and fan_out < channels:
+            # With few outputs we multiply first and upsample less: the two commute.
+            products = upsample(matrix_convolution.tap_products(x, kernel))
+            y = matrix_convolution.sum_taps(products, self.kernel_size, self.padding)
         else:
             x = upsample(x) if self.upsampled else x
-            y = _convolution.conv(x, kernel, stride=self.stride, padding=self.padding)
-        if self.use_bias:
-            bias = self.param("bias", init.bias(fan_in), (self.features,), jnp.float32)
-            y = y + jnp.broadcast_to(bias.astype(self.dtype), y.shape)
-        return y
+            y = convolution.conv(x, kernel, stride=self.stride, padding=self.padding)
+        return _with_bias(self, y, fan_in)
 
 
 class ConvTranspose(nn.Module):
     """Transposed convolution with stride 2, the adjoint of `Conv`.
 
-    The output side is ``2 (H - 1) + kernel_size - sum(padding)``. The kernel is
-    ``[k, k, features, I]``, that of the convolution it transposes; its fan-in is
-    counted as PyTorch counts it, from the output channels.
+    The output side is ``2 (H - 1) + kernel_size - sum(padding)``. The kernel
+    ``[k, k, features, I]`` is that of the convolution that is transposed. Its fan-in is
+    computed from the output channels, as in PyTorch.
 
     Attributes:
       features: output channels.
       kernel_size: side of the square kernel.
-      padding: ``(before, after)`` of the convolution it transposes.
+      padding: ``(before, after)`` of the convolution that is transposed.
       initializer: name of the initialiser.
       use_bias: whether there is a bias.
       dtype: dtype of the arithmetic.
@@ -176,28 +176,19 @@ class ConvTranspose(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        init = initializer_named(self.initializer)
-        taps = self.kernel_size**2
-        fan_in = taps * self.features
-        kernel = self.param(
-            "kernel",
-            init.kernel(fan_in, taps * x.shape[-1]),
-            (self.kernel_size, self.kernel_size, self.features, x.shape[-1]),
-            jnp.float32,
-        )
-        y = _convolution.conv_transpose(
-            x.astype(self.dtype), kernel.astype(self.dtype), padding=self.padding
-        )
-        if self.use_bias:
-            bias = self.param("bias", init.bias(fan_in), (self.features,), jnp.float32)
-            y = y + jnp.broadcast_to(bias.astype(self.dtype), y.shape)
-        return y
+        taps, channels = self.kernel_size**2, x.shape[-1]
+        fan_in, fan_out = taps * self.features, taps * channels
+        shape = (self.kernel_size, self.kernel_size, self.features, channels)
+        kernel = _kernel(self, shape, fan_in, fan_out)
+        x = x.astype(self.dtype)
+        y = convolution.conv_transpose(x, kernel, padding=self.padding)
+        return _with_bias(self, y, fan_in)
 
 
 class GroupNorm(nn.Module):
     """Group normalisation over space and the channels of each group.
 
-    Statistics are float32 whatever the dtype of the arithmetic.
+    Statistics are float32, whatever the dtype of the arithmetic.
     """
 
     groups: int = 8
@@ -218,14 +209,14 @@ def group_norm(
 ) -> jax.Array:
     r"""Normalises ``[B, H, W, C]`` by the mean and variance of each group of channels.
 
-    Every pass over the image sums or maps each channel by itself, with all channels
-    adjacent; groups are formed on the sums ``[B, C]``. That is what vectorises.
+    Every pass over the image sums or maps each channel separately, with all channels
+    adjacent, so that XLA vectorises it; groups are formed on the sums ``[B, C]``.
 
     Args:
       x: ``[B, H, W, C]``.
       scale: ``[C]``.
       bias: ``[C]``.
-      groups: how many groups of adjacent channels; divides C.
+      groups: number of groups of adjacent channels; divides C.
       epsilon: added to the variance.
     """
     return _group_norm_forward(x, scale, bias, groups, epsilon)[0]
@@ -251,7 +242,7 @@ def _group_norm_backward(groups, epsilon, residuals, g):
     sum_gx = (g * (x - mean[:, None, None, :])).sum((1, 2)) * inverse
     mean_g = _group_mean(sum_g * scale[None, :] / count, groups)
     mean_gx = _group_mean(sum_gx * scale[None, :] / count, groups)
-    # Differences first, then the inverse deviation, which is huge where the variance is
+    # The differences come first: the inverse deviation is huge where the variance is
     # tiny.
     slope = inverse * mean_gx
     centred = x - mean[:, None, None, :]
@@ -271,7 +262,7 @@ def _group_mean(x: jax.Array, groups: int) -> jax.Array:
 
 
 def batch_norm(train: bool, dtype: jnp.dtype, name: str) -> nn.BatchNorm:
-    """PyTorch's batch norm: epsilon 1e-5, running averages that move by a tenth."""
+    """Returns PyTorch's batch norm: epsilon 1e-5, momentum 0.9 in Flax's terms."""
     return nn.BatchNorm(
         use_running_average=not train,
         momentum=0.9,
@@ -283,10 +274,10 @@ def batch_norm(train: bool, dtype: jnp.dtype, name: str) -> nn.BatchNorm:
 
 @jax.custom_vjp
 def max_pool(x: jax.Array) -> jax.Array:
-    """2×2 max-pooling, ``[B, H, W, C] -> [B, H/2, W/2, C]``.
+    """Applies 2×2 max-pooling, ``[B, H, W, C] -> [B, H/2, W/2, C]``.
 
-    The gradient goes to the first of equal maxima, as in PyTorch and XLA; on flat
-    image regions they are often equal.
+    The gradient goes to the first of equal maxima, as in PyTorch and XLA. Maxima are
+    often equal in flat regions of an image.
     """
     return _max_pool_forward(x)[0]
 
@@ -302,18 +293,18 @@ def _max_pool_forward(x):
 
 
 def _stored(where: jax.Array) -> jax.Array:
-    """Makes XLA store `where` (never negative) instead of all it was computed from.
+    """Makes XLA store `where` (never negative) instead of the arrays it depends on.
 
-    Its CPU compiler would compute it anew, four times over at full resolution, where
-    the backward pass reads it: the slowest operation of a step. What it does not fuse
-    into its readers is a choice, so this is one, which it cannot see to be made.
+    XLA's CPU compiler would otherwise compute it again, four times at full resolution,
+    where the backward pass reads it: the slowest operation of a step. It does not fuse
+    conditionals into their readers, so this is one whose outcome it cannot predict.
     """
     first = where[(0,) * where.ndim]
     return jax.lax.cond(first >= 0, lambda x: x, jnp.bitwise_not, where)
 
 
 def _max_pool_backward(where, g):
-    # A comparison with each pixel's corner at full resolution, instead of scattering.
+    # Comparing with each pixel's corner at full resolution is faster than scattering.
     b, h, w, c = g.shape
     shape = (b, h, 2, w, 2, c)
     row = jax.lax.broadcasted_iota(jnp.int8, shape, 2)
@@ -327,15 +318,18 @@ max_pool.defvjp(_max_pool_forward, _max_pool_backward)
 
 
 def upsample(x: jax.Array) -> jax.Array:
-    """Bilinear 2× upsampling with half-pixel centres (``align_corners=False``)."""
-    # One axis after the other: fused they would repeat each other's work.
-    return _upsample_axis(_convolution.fence(_upsample_axis(x, 2)), 1)
+    """Doubles the resolution bilinearly, with half-pixel centres.
+
+    This is PyTorch's ``align_corners=False``.
+    """
+    # The fence separates the axes: fused, they would repeat each other's work.
+    return _upsample_axis(fence(_upsample_axis(x, 2)), 1)
 
 
 def _upsample_axis(x: jax.Array, axis: int) -> jax.Array:
     """``y[2i]`` is ``(3 x[i] + x[i-1]) / 4``, ``y[2i+1]`` is ``(3 x[i] + x[i+1]) / 4``.
 
-    At the borders the missing neighbour is the border itself. Even and odd pixels are
+    At the borders the missing neighbour is the border pixel. Even and odd pixels are
     interleaved as a sum of dilated arrays, whose loops XLA vectorises.
     """
     last = x.shape[axis] - 1
@@ -351,7 +345,7 @@ def _upsample_axis(x: jax.Array, axis: int) -> jax.Array:
 def _pad(
     x: jax.Array, axis: int, low: int, high: int, *, interior: int = 0
 ) -> jax.Array:
-    """Pads one axis with zeros, and crops it where `low` or `high` is negative."""
+    """Pads one axis with zeros; a negative `low` or `high` crops it."""
     config = [(0, 0, 0)] * x.ndim
     config[axis] = (low, high, interior)
     return jax.lax.pad(x, jnp.zeros((), x.dtype), config)

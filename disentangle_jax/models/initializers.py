@@ -1,4 +1,4 @@
-"""Initial parameters by name: the published results depend on them."""
+"""Initial distributions of parameters by name: published results depend on them."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Init = Callable[[jax.Array, tuple[int, ...], jnp.dtype], jax.Array]
 
 
 class Initializer(NamedTuple):
-    """How a layer's weights and biases start, given its fans.
+    """Initial distributions of a layer's weights and biases.
 
     Attributes:
       kernel: ``(fan_in, fan_out) -> init`` for weights.
