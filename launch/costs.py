@@ -80,7 +80,7 @@ def prepare(
 def cost_of_run(run: training.Run) -> Cost:
     """Compiles the program of `training.train` for `run` and returns its cost."""
     program = program_lib.build(run)
-    carry = program_lib.abstract_carry(run, program)
+    carry = program_lib.abstract_carry(run)
     inputs = program_lib.abstract_inputs(run, program)
     start = time.monotonic()
     lowered = jax.jit(program.steps, donate_argnums=0).lower(carry, inputs)
@@ -155,11 +155,11 @@ def analytic_flops(run: training.Run) -> float:
     encoder = layers.flops - decoder
     first = next(layer.flops for layer in layers if layer.flops)
     rows = run.config.train.batch_size
-    arrays = set(run.example()) - {"labels"}
+    arrays = set(run.batch_shapes()) - {"labels"}
     encoded, decoded = len(arrays), len(arrays - {"labelled_image"})
     decoded /= run.config.method.get("batches", 1)
     total = rows * (encoded * (3 * encoder - first) + decoded * 3 * decoder)
-    shapes = jax.eval_shape(program_lib.build(run).init).state.params
+    shapes = program_lib.abstract_carry(run).state.params
     if "critic" in shapes:
         critic = [
             2 * math.prod(leaf.shape[-2:])  # without the axis of lanes
@@ -172,7 +172,7 @@ def analytic_flops(run: training.Run) -> float:
 
 def gradient_bytes(run: training.Run) -> float:
     """Returns the bytes of the gradients of all models on one chip."""
-    params = jax.eval_shape(program_lib.build(run).init).state.params
+    params = program_lib.abstract_carry(run).state.params
     return _total_bytes(params) / run.mesh.shape["lanes"]
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 import ml_collections
+import numpy as np
 
 from disentangle_jax import models, training
 from disentangle_jax import sweep as sweep_lib
@@ -85,13 +86,17 @@ def measure(config: ml_collections.ConfigDict) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         run = training.prepare(config, folder)
     program = program_lib.build(run)
-    carry = jax.jit(program.init)()
+    carry = jax.jit(lambda: program_lib.initial(run))()
     step = jax.jit(
         program.steps, donate_argnums=0, compiler_options=models.compiler_options()
     )
     times = []
-    for batches in device_batches(run, 0):
-        inputs = {"batches": batches, "constants": program.constants}
+    for number, batches in enumerate(device_batches(run, 0)):
+        inputs = {
+            "step": np.int32(number * config.train.steps_per_dispatch),
+            "batches": batches,
+            "constants": program.constants,
+        }
         start = time.perf_counter()
         carry, _ = jax.block_until_ready(step(carry, inputs))
         times.append(time.perf_counter() - start)
@@ -119,13 +124,13 @@ def _with_stand_in(config: ml_collections.ConfigDict) -> Measured:
 
 
 def lines(
-    sweep: sweep_lib.Sweep, tell: Callable[[str], None] | None = None
+    sweep: sweep_lib.Sweep, report: Callable[[str], None] | None = None
 ) -> list[Line]:
     """Returns the packs by program, each with a measured step.
 
     Args:
       sweep: the sweep; finished models are not counted.
-      tell: receives progress messages.
+      report: called with progress messages.
     """
     open_packs = [pack for pack in sweep.packs if work.missing(sweep, pack)]
     groups: dict[str, list[sweep_lib.Pack]] = {}
@@ -138,8 +143,8 @@ def lines(
         groups.setdefault(json.dumps(config, sort_keys=True), []).append(pack)
     found = []
     for number, packs in enumerate(groups.values()):
-        if tell is not None:
-            tell(f"measuring program {number + 1} of {len(groups)}")
+        if report is not None:
+            report(f"measuring program {number + 1} of {len(groups)}")
         count = sum(len(pack.models) for pack in packs)
         labels = {k: v for k, v in packs[0].models[0].labels.items() if k != "seed"}
         labels.pop("strength", None)

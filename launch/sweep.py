@@ -147,7 +147,7 @@ def _launch(args: argparse.Namespace, overrides: list[str]) -> int:
                 place = folder
             sweep = sweep_lib.create(expansion, place, lanes=args.lanes)
             work.set_up_process()
-            found = estimate.lines(sweep, tell=lambda t: print(t, file=sys.stderr))
+            found = estimate.lines(sweep, report=_to_stderr)
         print(estimate.describe(found, args.parallelism or 1))
         return 0
     options = _options(args, {})
@@ -158,6 +158,10 @@ def _launch(args: argparse.Namespace, overrides: list[str]) -> int:
         flush=True,
     )
     return _start(sweep, options)
+
+
+def _to_stderr(message: str) -> None:
+    print(message, file=sys.stderr)
 
 
 def _options(args: argparse.Namespace, before: dict[str, Any]) -> dict[str, Any]:

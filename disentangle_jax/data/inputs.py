@@ -29,9 +29,11 @@ class Input:
 
     Attributes:
       observation: name of the array that the networks see.
+      can_be_on_device: whether :meth:`on_device` can make the batches.
     """
 
     observation: str = "image"
+    can_be_on_device: bool = False
 
     def check(self, dataset: Dataset, settings: Mapping[str, Any]) -> None:
         """Raises ValueError where the dataset cannot supply the batches."""
@@ -86,6 +88,8 @@ class Input:
 class Images(Input):
     """``image``, uint8 ``[B, H, W, C]``."""
 
+    can_be_on_device = True
+
     def shapes(self, dataset: Dataset, batch_size: int) -> Shapes:
         shape = (batch_size, *dataset.image_shape)
         return {"image": jax.ShapeDtypeStruct(shape, "uint8")}
@@ -131,7 +135,7 @@ class LabelledImages(Input):
         count = len(dataset.indices)
         if settings["num_labels"] > count:
             raise ValueError(
-                f"config: `data.num_labels` must be at most the {count} training "
+                f"`data.num_labels` must be at most the {count} training "
                 f"images of {settings['name']}, got {settings['num_labels']}."
             )
         super().check(dataset, settings)
@@ -188,7 +192,7 @@ class WordCounts(Input):
         empty = int((dataset.lengths[dataset.indices] == 0).sum())
         if empty:
             raise ValueError(
-                f"config: `data.name`: {empty} training documents of "
+                f"`data.name`: {empty} training documents of "
                 f"{settings['name']} have no words; leave them out with "
                 "Corpus.without_empty()."
             )
@@ -203,14 +207,11 @@ class WordCounts(Input):
 
 
 def _wrong_kind(settings: Mapping[str, Any], needed: str, held: str) -> ValueError:
-    return ValueError(
-        f"config: `method.name` needs {needed}, and {settings['name']} holds {held}."
-    )
+    return ValueError(f"needs {needed}, and {settings['name']} holds {held}.")
 
 
 def _check_factors(dataset: Dataset, settings: Mapping[str, Any]) -> None:
     if not dataset.factor_sizes:
         raise ValueError(
-            "config: `method.name` needs a dataset with factors, and "
-            f"{settings['name']} has none."
+            f"needs a dataset with factors, and {settings['name']} has none."
         )

@@ -273,7 +273,8 @@ def _check_input(
     try:
         method.inputs.check(train_set, config.data)
     except ValueError as error:
-        raise ValueError(f"config: method {config.method.name!r}: {error}") from None
+        name = config.method.name
+        raise ValueError(f"config: `method.name` {name!r} {error}") from None
     if config.train.input not in ("stream", "device"):
         raise unknown_name(
             "config", "train.input", config.train.input, ("stream", "device")

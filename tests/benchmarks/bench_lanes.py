@@ -51,13 +51,14 @@ def dispatches(model: dict, method: dict, lanes: int, steps: int) -> Callable[[]
     inputs = {
         "batches": {
             name: jax.device_put(rng.integers(0, 256, (steps, *s.shape), s.dtype))
-            for name, s in run.example().items()
+            for name, s in run.batch_shapes().items()
         },
         "constants": program.constants,
+        "step": np.int32(0),
     }
     options = models.compiler_options()
     step = jax.jit(program.steps, donate_argnums=0, compiler_options=options)
-    carry = jax.jit(program.init)()
+    carry = jax.jit(lambda: program_lib.initial(run))()
 
     def dispatch() -> None:
         nonlocal carry

@@ -98,8 +98,8 @@ def test_a_lane_is_the_model_of_its_row(tmp_path):
     sweep = sweep_lib.create(expansion, tmp_path, lanes=2)
     for pack in sweep.packs:
         lanes = training.prepare(pack.config, tmp_path / "run")
-        for model, lane in zip(pack.models, lanes.lanes, strict=True):
-            alone = lanes.lane_run(lane).config
+        for model, alone in zip(pack.models, lanes.models(), strict=True):
+            alone = alone.config
             wanted = config_lib.load(TINY)
             for field, value in model.fields.items():
                 section, name = field.split(".")
