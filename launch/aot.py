@@ -54,9 +54,9 @@ from jax.experimental import topologies
 
 from disentangle_jax import config as config_lib
 from disentangle_jax import models, training
-from disentangle_jax.metrics._information import contingency
-from disentangle_jax.metrics._lanes import _tables as lane_tables
-from disentangle_jax.metrics._mig import _log_ratios as log_ratios
+from disentangle_jax.metrics.information import contingency
+from disentangle_jax.metrics.information_gaps import posterior_log_ratios as log_ratios
+from disentangle_jax.metrics.lanes import lane_tables
 from disentangle_jax.training import program as program_lib
 from disentangle_jax.types import unknown_name
 from launch import hlo

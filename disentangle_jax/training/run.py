@@ -145,10 +145,7 @@ def prepare(
     _check_feed(config, train_set, method)
     _check_regions(config, method)
     _check_frozen(config, train_set, method)
-    known = metrics.names(needs=("factors", "codes", "full grid"))
-    for score in config.eval.scores:
-        if score not in known:
-            raise unknown_name("config", "eval.scores", score, known)
+    metrics.check_scores(tuple(config.eval.scores), "config", "eval.scores")
     if config.eval.fid_weights:
         metrics.check_inception_weights(config.eval.fid_weights)
     mesh = _mesh(config, len(lanes), jax.devices() if devices is None else devices)
