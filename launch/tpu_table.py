@@ -15,9 +15,9 @@ import ml_collections
 
 from disentangle_jax import config as config_lib
 from disentangle_jax import files
-from disentangle_jax.metrics._information import contingency
-from disentangle_jax.metrics._lanes import _tables as lane_tables
-from disentangle_jax.metrics._mig import _log_ratios as log_ratios
+from disentangle_jax.metrics.information import contingency
+from disentangle_jax.metrics.information_gaps import posterior_log_ratios as log_ratios
+from disentangle_jax.metrics.lanes import lane_tables
 from launch import chips, costs
 
 TABLE = pathlib.Path(__file__).with_name("tpu_table.csv")

@@ -1,4 +1,4 @@
-"""Every disentanglement score, on anyone's arrays.
+"""Disentanglement scores of any codes and factors.
 
     from disentangle_jax import metrics
 
@@ -7,132 +7,96 @@
     scores["dci"]["disentanglement"]            # a float
     scores["dci"].settings                      # how it was computed
 
-``codes`` is ``[N, D]`` and ``factors`` ``[N, K]``; NumPy, JAX and torch arrays and
-nested lists are taken. Each score is a function ``score(codes, factors, *,
-codes_test=None, factors_test=None, …, seed=0)`` that returns a `Score`: a dict of
-floats whose first key is the headline. All can be called alike: a score without a test
-part, or without randomness, takes ``codes_test`` and ``seed`` and has no use for them.
-Defaults are those of the large study of Locatello et al. (2019).
+Each score is a function that returns a `Score`: a dict of floats whose first key is the
+headline. `names` lists the scores and `describe` returns what is known about one. The
+defaults are those of the large study of Locatello et al. (2019). Arguments that mean
+the same in every score:
 
-`fid`, `kid` and `precision_recall` compare two sets of images instead. Topic models
-have `top_words`, `npmi`, `perplexity`, `latent_information`, `group_correlation` and
-`planted_correlation`, which are no `Score` of codes and factors.
+* codes: ``[N, D]``, factors: ``[N, K]``; NumPy, JAX and torch arrays and nested lists.
+  Most scores treat factor values as labels;
+* codes_test, factors_test: ``[M, D]`` and ``[M, K]`` held-out rows, on which accuracies
+  are measured. Scores without a test part accept and ignore them;
+* groups: sizes of contiguous multi-dimensional latent variables, which add up to D;
+  None for one dimension each;
+* seed: seed of every random choice. Scores without randomness accept and ignore it.
+
+`fid`, `kid` and `precision_recall` compare images instead. `top_words`, `npmi`,
+`perplexity`, `latent_information`, `group_correlation` and `planted_correlation`
+evaluate topic models.
 
 Degenerate input: NaN and infinite values are refused; a constant factor is left out
-(the settings say which); a dead latent is kept and has the answer that each score's
-docstring states.
+(the settings list it); a dead latent is kept, and each score's docstring states its
+effect.
+
+A score of your own is a function in any installed module::
+
+    # my_package/scores.py
+    @metrics.define(keys={"spread": "mean distance of the codes (lower is better)"})
+    def spread(codes, factors, *, codes_test=None, factors_test=None, seed=0):
+        return metrics.Score({"spread": …}, {"samples": len(codes)})
+
+    metrics.evaluate(codes, factors, scores=("mig", "my_package.scores:spread"))
 """
 
-from disentangle_jax.metrics._dci import dci
-from disentangle_jax.metrics._discrete import (
-    category_information,
-    class_information,
-    matching_accuracy,
-    pruned_latents,
+from disentangle_jax.metrics.agreement import mcc as mcc
+from disentangle_jax.metrics.agreement import udr as udr
+from disentangle_jax.metrics.dependence import unsupervised as unsupervised
+from disentangle_jax.metrics.descriptions import ScoreDescription as ScoreDescription
+from disentangle_jax.metrics.descriptions import define as define
+from disentangle_jax.metrics.descriptions import describe as describe
+from disentangle_jax.metrics.descriptions import names as names
+from disentangle_jax.metrics.discrete import (
+    category_information as category_information,
 )
-from disentangle_jax.metrics._downstream import downstream
-from disentangle_jax.metrics._evaluate import Evaluation, evaluate, table
-from disentangle_jax.metrics._explicitness import explicitness
-from disentangle_jax.metrics._factor_importance import factor_importance
-from disentangle_jax.metrics._fairness import fairness
-from disentangle_jax.metrics._fid import (
-    FeatureStatistics,
-    check_inception_weights,
-    feature_statistics,
-    fid,
-    inception_features,
-    kid,
-    precision_recall,
+from disentangle_jax.metrics.discrete import class_information as class_information
+from disentangle_jax.metrics.discrete import matching_accuracy as matching_accuracy
+from disentangle_jax.metrics.discrete import pruned_latents as pruned_latents
+from disentangle_jax.metrics.evaluation import Evaluation as Evaluation
+from disentangle_jax.metrics.evaluation import check_scores as check_scores
+from disentangle_jax.metrics.evaluation import evaluate as evaluate
+from disentangle_jax.metrics.evaluation import table as table
+from disentangle_jax.metrics.images import FeatureStatistics as FeatureStatistics
+from disentangle_jax.metrics.images import (
+    check_inception_weights as check_inception_weights,
 )
-from disentangle_jax.metrics._flatness import flatness
-from disentangle_jax.metrics._info_mec import info_mec
-from disentangle_jax.metrics._inputs import Score
-from disentangle_jax.metrics._interventional import (
-    beta_vae_score,
-    factor_vae_score,
-    z_max_var,
+from disentangle_jax.metrics.images import feature_statistics as feature_statistics
+from disentangle_jax.metrics.images import fid as fid
+from disentangle_jax.metrics.images import inception_features as inception_features
+from disentangle_jax.metrics.images import kid as kid
+from disentangle_jax.metrics.images import precision_recall as precision_recall
+from disentangle_jax.metrics.importance import dci as dci
+from disentangle_jax.metrics.importance import med as med
+from disentangle_jax.metrics.information_gaps import dcimig as dcimig
+from disentangle_jax.metrics.information_gaps import jemmig as jemmig
+from disentangle_jax.metrics.information_gaps import mig as mig
+from disentangle_jax.metrics.information_gaps import mig_sup as mig_sup
+from disentangle_jax.metrics.information_gaps import modularity as modularity
+from disentangle_jax.metrics.information_gaps import rmig as rmig
+from disentangle_jax.metrics.inputs import Score as Score
+from disentangle_jax.metrics.interventions import beta_vae_score as beta_vae_score
+from disentangle_jax.metrics.interventions import factor_vae_score as factor_vae_score
+from disentangle_jax.metrics.interventions import z_max_var as z_max_var
+from disentangle_jax.metrics.lanes import evaluate_lanes as evaluate_lanes
+from disentangle_jax.metrics.latent_order import ordering as ordering
+from disentangle_jax.metrics.normalised_information import info_mec as info_mec
+from disentangle_jax.metrics.perceived_distances import (
+    factor_importance as factor_importance,
 )
-from disentangle_jax.metrics._irs import irs
-from disentangle_jax.metrics._lanes import evaluate_lanes
-from disentangle_jax.metrics._mcc import mcc
-from disentangle_jax.metrics._med import med
-from disentangle_jax.metrics._mig import dcimig, jemmig, mig, mig_sup, modularity
-from disentangle_jax.metrics._ordering import ordering
-from disentangle_jax.metrics._reconstruction import reconstruction
-from disentangle_jax.metrics._registry import Entry, info, names
-from disentangle_jax.metrics._relations import (
-    assign_components,
-    cluster_accuracy,
-    component_factors,
-    outlier_rejection,
-    relation_accuracy,
-)
-from disentangle_jax.metrics._rmig import rmig
-from disentangle_jax.metrics._sap import sap
-from disentangle_jax.metrics._topics import (
-    group_correlation,
-    latent_information,
-    npmi,
-    perplexity,
-    planted_correlation,
-    top_words,
-)
-from disentangle_jax.metrics._udr import udr
-from disentangle_jax.metrics._unsupervised import unsupervised
-
-__all__ = [
-    "Entry",
-    "Evaluation",
-    "FeatureStatistics",
-    "Score",
-    "assign_components",
-    "beta_vae_score",
-    "category_information",
-    "check_inception_weights",
-    "class_information",
-    "cluster_accuracy",
-    "component_factors",
-    "dci",
-    "dcimig",
-    "downstream",
-    "evaluate",
-    "evaluate_lanes",
-    "explicitness",
-    "factor_importance",
-    "factor_vae_score",
-    "fairness",
-    "feature_statistics",
-    "fid",
-    "flatness",
-    "group_correlation",
-    "inception_features",
-    "info",
-    "info_mec",
-    "irs",
-    "jemmig",
-    "kid",
-    "latent_information",
-    "matching_accuracy",
-    "mcc",
-    "med",
-    "mig",
-    "mig_sup",
-    "modularity",
-    "names",
-    "ordering",
-    "npmi",
-    "outlier_rejection",
-    "perplexity",
-    "planted_correlation",
-    "precision_recall",
-    "pruned_latents",
-    "reconstruction",
-    "relation_accuracy",
-    "rmig",
-    "sap",
-    "table",
-    "top_words",
-    "udr",
-    "unsupervised",
-    "z_max_var",
-]
+from disentangle_jax.metrics.predictability import explicitness as explicitness
+from disentangle_jax.metrics.predictability import sap as sap
+from disentangle_jax.metrics.reconstructions import reconstruction as reconstruction
+from disentangle_jax.metrics.relations import assign_components as assign_components
+from disentangle_jax.metrics.relations import cluster_accuracy as cluster_accuracy
+from disentangle_jax.metrics.relations import component_factors as component_factors
+from disentangle_jax.metrics.relations import outlier_rejection as outlier_rejection
+from disentangle_jax.metrics.relations import relation_accuracy as relation_accuracy
+from disentangle_jax.metrics.robustness import irs as irs
+from disentangle_jax.metrics.tasks import downstream as downstream
+from disentangle_jax.metrics.tasks import fairness as fairness
+from disentangle_jax.metrics.topics import group_correlation as group_correlation
+from disentangle_jax.metrics.topics import latent_information as latent_information
+from disentangle_jax.metrics.topics import npmi as npmi
+from disentangle_jax.metrics.topics import perplexity as perplexity
+from disentangle_jax.metrics.topics import planted_correlation as planted_correlation
+from disentangle_jax.metrics.topics import top_words as top_words
+from disentangle_jax.metrics.traversals import flatness as flatness

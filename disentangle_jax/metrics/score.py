@@ -3,24 +3,25 @@
     python -m disentangle_jax.metrics.score codes.npz
     python -m disentangle_jax.metrics.score codes.npz --scores=mig,dci --json
 
-The file holds ``codes`` [N, D] and ``factors`` [N, K], and for the scores that need
-held-out rows ``codes_test`` and ``factors_test``; ``groups`` gives the sizes of
-multi-dimensional latent variables.
+The file holds ``codes`` [N, D] and ``factors`` [N, K]. Scores of held-out rows also use
+``codes_test`` and ``factors_test``; ``groups`` holds the sizes of multi-dimensional
+latent variables.
 """
 
 import argparse
 import json
 import math
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 
-from disentangle_jax.metrics._evaluate import Evaluation, evaluate, table
-from disentangle_jax.metrics._registry import names
+from disentangle_jax.metrics.descriptions import describe, names
+from disentangle_jax.metrics.evaluation import Evaluation, evaluate, table
 
 
-def _plain(evaluation: Evaluation) -> dict:
-    """The evaluation as JSON: values, intervals, settings and errors by score."""
+def _jsonable(evaluation: Evaluation) -> dict:
+    """Returns values, intervals, settings and errors by score, with None for NaN."""
 
     def number(value: float) -> float | None:
         return value if math.isfinite(value) else None
@@ -38,28 +39,59 @@ def _plain(evaluation: Evaluation) -> dict:
     return out
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
+def _score_list() -> str:
+    """Returns a line of help per score: its name and meaning."""
+    lines = ["scores:"]
+    for name in names(needs=("factors", "codes", "full grid")):
+        described = describe(name)
+        notes = [f"needs a {described.needs}"] if described.needs == "full grid" else []
+        notes += ["slow: only if named"] if described.cost == "slow" else []
+        note = f" [{', '.join(notes)}]" if notes else ""
+        lines.append(f"  {name:<16}  {described.meaning}{note}")
+    lines.append("  module:name       a score of your own, made with metrics.define")
+    return "\n".join(lines)
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m disentangle_jax.metrics.score",
+        prog=prog,
         description="Disentanglement scores of a file of codes and factors.",
-        epilog=f"scores: {', '.join(names(needs=('factors', 'codes')))}",
+        epilog=_score_list(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", help=".npz with codes, factors[, codes_test, …]")
-    parser.add_argument("--scores", default="all", help="names with commas, or all")
+    parser.add_argument(
+        "--scores", default="all", help="names separated by commas, or all (default)"
+    )
     parser.add_argument("--groups", help="sizes of latent variables, such as 2,2,2")
-    parser.add_argument("--intervals", action="store_true", help="bootstrap 95 %%")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="print JSON, not a table")
-    options = parser.parse_args(arguments)
+    parser.add_argument(
+        "--intervals", action="store_true", help="add bootstrap 95 %% intervals"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of random choices")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON instead of a table"
+    )
+    return parser
+
+
+def main(
+    argv: Sequence[str] | None = None,
+    prog: str = "python -m disentangle_jax.metrics.score",
+) -> int:
+    """Runs the command and returns its exit status.
+
+    Args:
+      argv: arguments of the command; None for those of the process.
+      prog: name of the command in its help.
+    """
+    options = _parser(prog).parse_args(argv)
     try:
         with np.load(options.file) as file:
             arrays = {key: file[key] for key in file.files}
     except (OSError, ValueError) as error:
         print(f"score: cannot read {options.file}: {error}", file=sys.stderr)
         return 2
-    missing = {"codes", "factors"} - set(arrays)
-    if missing:
+    if not {"codes", "factors"} <= set(arrays):
         print(
             f"score: {options.file} must hold `codes` and `factors`, it holds "
             f"{', '.join(sorted(arrays)) or 'nothing'}.",
@@ -84,7 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     if options.json:
-        print(json.dumps(_plain(evaluation), indent=1, default=list))
+        print(json.dumps(_jsonable(evaluation), indent=1, default=list))
     else:
         print(table(evaluation))
     return 0

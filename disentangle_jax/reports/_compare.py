@@ -248,7 +248,7 @@ def _score_sections(groups: Sequence[Group]) -> Iterator[_Part]:
 
 def _up_to_one(name: str) -> bool:
     score = name.partition(".")[0]
-    return score in metrics.names() and metrics.info(score).range[1] == 1.0
+    return score in metrics.names() and metrics.describe(score).range[1] == 1.0
 
 
 def _scatter_section(groups: Sequence[Group]) -> Iterator[_Part]:

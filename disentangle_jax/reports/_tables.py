@@ -59,7 +59,7 @@ def direction(name: str) -> str:
         return "↓"
     if score not in metrics.names():
         return ""
-    return {True: "↑", False: "↓", None: ""}[metrics.info(score).higher_is_better]
+    return {True: "↑", False: "↓", None: ""}[metrics.describe(score).higher_is_better]
 
 
 def score_table(workdir: pathlib.Path) -> str:

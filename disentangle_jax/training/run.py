@@ -292,7 +292,7 @@ def _check_input(
 
 
 def _check_evaluation(config: ml_collections.ConfigDict, method: Method) -> None:
-    metrics.check_names(config.eval.scores, "config", "eval.scores")
+    metrics.check_scores(tuple(config.eval.scores), "config", "eval.scores")
     if not config.eval.fid_weights:
         return
     if "generation" not in (*method.evaluators, *config.eval.evaluators):

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from disentangle_jax import models
-from disentangle_jax.metrics import _inception
+from disentangle_jax.metrics.images import inception
 
 WEIGHTS = (
     pathlib.Path(__file__).parents[3]
@@ -142,11 +142,11 @@ def run(
 
     PyTorch's rows are absent if it is not installed.
     """
-    arrays = _inception.read_weights(pathlib.Path(weights))
-    parameters = _inception.fold_batch_norms(arrays)
+    arrays = inception.read_weights(pathlib.Path(weights))
+    parameters = inception.fold_batch_norms(arrays)
     on_device = jax.tree.map(jnp.asarray, parameters)
     options = models.compiler_options()
-    network = jax.jit(_inception.features, compiler_options=options)
+    network = jax.jit(inception.features, compiler_options=options)
     variants = {"ours": lambda x: np.asarray(network(on_device, x))}
     try:
         variants["pytorch"] = torch_network(parameters, False)

@@ -7,7 +7,7 @@ from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.svm import LinearSVC
 
 from disentangle_jax.metrics import estimators
-from disentangle_jax.metrics.estimators._boosting import bin_edges
+from disentangle_jax.metrics.estimators.boosting import bin_edges
 
 
 @pytest.fixture
@@ -17,14 +17,12 @@ def problem(rng):
     return x, labels, (3, 4)
 
 
-@pytest.mark.parametrize("strength", [0.01, 1.0, 100.0])
-def test_logistic_regression_is_the_optimum(problem, strength):
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_logistic_regression_is_the_optimum(problem, C):
     x, labels, sizes = problem
-    fits = estimators.logistic_regression(
-        x, labels, sizes, strength=strength, tolerance=1e-9
-    )
+    fits = estimators.logistic_regression(x, labels, sizes, C=C, tolerance=1e-9)
     for k, fit in enumerate(fits):
-        model = LogisticRegression(C=strength, tol=1e-10, max_iter=5000)
+        model = LogisticRegression(C=C, tol=1e-10, max_iter=5000)
         model.fit(x, labels[:, k])
         np.testing.assert_allclose(fit[:, :-1], model.coef_, atol=2e-4)
         logits = estimators.logits(fit, x)

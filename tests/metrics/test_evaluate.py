@@ -75,6 +75,68 @@ def test_bad_requests(arrays):
             call()
 
 
+OWN = """
+from disentangle_jax import metrics
+
+@metrics.define(
+    keys={"spread": "largest code (lower is better)"},
+    range=(0.0, 9.0),
+    higher_is_better=False,
+    interval=lambda score, bootstrap: {
+        "spread": bootstrap.weights(len(bootstrap.arrays.codes)).max(axis=1)
+    },
+)
+def spread(codes, factors, *, codes_test=None, factors_test=None, seed=0):
+    return metrics.Score({"spread": abs(codes).max()}, {"samples": len(codes)})
+
+@metrics.define(keys={"mig": "not the library's"})
+def mig(codes, factors, **others):
+    return metrics.Score({"mig": 0.0}, {})
+
+@metrics.define(keys={"a": "b"}, needs="images")
+def of_images(images):
+    return metrics.Score({"a": 0.0}, {})
+
+def undecorated(codes, factors, **others):
+    return metrics.Score({"undecorated": 0.0}, {})
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    (tmp_path / "own_scores_of_a_test.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_scores_of_a_test", raising=False)
+    return "own_scores_of_a_test"
+
+
+def test_scores_from_outside(own, arrays, file, capsys):
+    result = metrics.evaluate(
+        *arrays, scores=("mig", f"{own}:spread"), intervals=True, seed=0
+    )
+    assert tuple(result) == ("mig", "spread")
+    assert result["spread"]["spread"] == np.abs(arrays[0]).max()
+    assert "0 … 9 ↓" in str(result)
+    low, high = result["spread"].intervals["spread"]
+    assert low < high
+    description = metrics.describe(f"{own}:spread")
+    assert description.keys == {"spread": "largest code (lower is better)"}
+    assert "spread" not in metrics.names()  # which lists the library's scores
+    assert command.main([str(file), f"--scores=mcc,{own}:spread"]) == 0
+    assert "spread" in capsys.readouterr().out
+    for scores, message in (
+        ((f"{own}:undecorated",), "`scores` must name a score, .* decorate it"),
+        ((f"{own}:sprad",), "Did you mean 'spread'"),
+        (("no_such_module:spread",), "cannot be imported"),
+        (("mig", f"{own}:mig"), "two called 'mig'"),
+        ((f"{own}:of_images",), "needs images"),
+        (("disentangle_jax.metrics:fid",), "needs images"),
+        (("fid",), "evaluate: `scores` must be one of"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            metrics.evaluate(*arrays, scores=scores)
+
+
 def test_groups_reach_the_scores_that_have_them(arrays):
     result = metrics.evaluate(*arrays, scores=("mig", "mcc"), groups=(2, 1))
     assert result["mig"].settings["groups"] == (2, 1)
@@ -139,6 +201,15 @@ def test_command_prints_json(file, arrays, capsys):
     assert out["mig"]["settings"]["bins"] == 20
     assert out["downstream"]["values"]["accuracy"] is None
     assert "held-out" in out["downstream"]["error"]
+
+
+def test_help_lists_the_scores_and_their_meanings(capsys):
+    with pytest.raises(SystemExit):
+        command.main(["--help"], prog="disentangle score")
+    out = capsys.readouterr().out
+    assert out.startswith("usage: disentangle score")
+    for name in metrics.names(needs=("factors", "codes", "full grid")):
+        assert f"  {name}" in out and metrics.describe(name).meaning in out
 
 
 def test_command_refuses(file, tmp_path, capsys):

@@ -13,12 +13,12 @@ from sklearn.linear_model import Lasso
 from sklearn.metrics import mutual_info_score, roc_auc_score
 
 from disentangle_jax import metrics
-from disentangle_jax.metrics._explicitness import roc_auc
-from disentangle_jax.metrics._info_mec import knn_information
-from disentangle_jax.metrics._information import (
+from disentangle_jax.metrics.information import (
     contingency,
     quantise,
 )
+from disentangle_jax.metrics.normalised_information import knn_information
+from disentangle_jax.metrics.predictability import roc_auc
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_rmig_integrates_the_posterior(rng):
 
 
 def test_dci_of_a_given_importance_matrix():
-    from disentangle_jax.metrics._dci import disentanglement_completeness
+    from disentangle_jax.metrics.importance import disentanglement_completeness
 
     importance = np.array([[1.0, 0.0], [0.0, 0.5], [0.0, 0.5]])
     d, c = disentanglement_completeness(importance, floor=0.0)
@@ -339,8 +339,8 @@ def test_groups_of_one_are_the_classic_score(arrays):
     codes, factors = arrays
     test = {"codes_test": codes, "factors_test": factors}
     for name in metrics.names():
-        if metrics.info(name).groups:
-            score = metrics.info(name).function
+        if metrics.describe(name).groups:
+            score = getattr(metrics, name)
             np.testing.assert_allclose(
                 list(score(codes, factors, groups=(1, 1, 1, 1), **test).values()),
                 list(score(codes, factors, **test).values()),

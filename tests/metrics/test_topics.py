@@ -164,7 +164,7 @@ def test_planted_correlation_finds_topics_in_any_order(rng):
         ),
         (
             lambda: metrics.group_correlation(np.ones((3, 4)), groups=(2, 3)),
-            "add up to the 4",
+            "add up to 4",
         ),
         (
             lambda: metrics.group_correlation(np.ones((3, 2)), groups=(2,), kept=[2]),

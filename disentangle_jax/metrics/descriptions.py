@@ -1,0 +1,111 @@
+"""How a score describes itself, and how scores are found by name."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from disentangle_jax.registry import Registry
+
+_COSTS = ("fast", "medium", "slow")
+_SCORES = Registry("score", "disentangle_jax.metrics")
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreDescription:
+    """What is known about a score. Lists, tables, checks and help derive from it.
+
+    Attributes:
+      keys: each key that the score returns and its meaning; the first is the headline.
+      range: smallest and largest possible headline.
+      higher_is_better: direction; None for quantities without one.
+      needs: the inputs. "factors": codes and factors (the interventional scores also
+        take an encoder and a dataset); "full grid": the same, with every combination of
+        factor values exactly once; "codes": codes alone; or a phrase for other inputs.
+      deterministic: whether the value is the same for every seed.
+      cost: "fast" (below about a second at 10,000 rows and 10 latents on two cores),
+        "medium" (seconds) or "slow" (longer).
+      groups: whether the score takes ``groups=``.
+      invariant_to: maps of single latents that leave the score unchanged, up to
+        rounding: "permutation", "shift", "scale" (per latent), "global_scale".
+      matrices: title and caption of the heat map of each entry of ``Score.matrices``
+        that is stored beside the score.
+      interval: function ``(score, bootstrap) -> {key: [R] values}`` of the score on R
+        resamples (see `metrics.intervals`); None if the score has no interval.
+      reference: the paper that defines the score.
+    """
+
+    keys: Mapping[str, str]
+    range: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool | None = True
+    needs: str = "factors"
+    deterministic: bool = True
+    cost: str = "fast"
+    groups: bool = False
+    invariant_to: tuple[str, ...] = ("permutation", "shift", "scale")
+    matrices: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    interval: Callable | None = None
+    reference: str = ""
+
+    def __post_init__(self):
+        if not isinstance(self.keys, Mapping) or not self.keys:
+            raise ValueError(
+                "define: `keys` must map each key of the score to its meaning, got "
+                f"{self.keys!r}."
+            )
+        if self.cost not in _COSTS:
+            raise ValueError(
+                f"define: `cost` must be one of {', '.join(_COSTS)}, got {self.cost!r}."
+            )
+
+    @property
+    def meaning(self) -> str:
+        """What the headline means."""
+        return next(iter(self.keys.values()))
+
+
+def define(**fields: Any) -> Callable[[Callable], Callable]:
+    """Returns a decorator that describes a score.
+
+    The score is a function ``(codes, factors, *, codes_test=None, factors_test=None,
+    seed=0)``, with ``groups=None`` if its description says so, that returns a `Score`.
+    Scores outside the library are named ``package.module:name``.
+
+    Args:
+      **fields: the attributes of `ScoreDescription`; only ``keys`` is required.
+    """
+    return _SCORES.decorator(ScoreDescription(**fields))
+
+
+def get(name: str, function: str = "get", argument: str = "name") -> Callable:
+    """Returns the score called `name` (or ``package.module:name``)."""
+    score = _SCORES.get(name, function, argument)
+    if not isinstance(score.description, ScoreDescription):
+        raise ValueError(
+            f"{function}: `{argument}` must name a score, and {name!r} is none: "
+            "decorate it with `metrics.define`."
+        )
+    return score
+
+
+def names(
+    *, needs: Iterable[str] | None = None, cost: Iterable[str] | None = None
+) -> tuple[str, ...]:
+    """Returns the names of the library's scores: all, or those with such needs, cost.
+
+    Args:
+      needs: keep the scores whose ``needs`` are among these.
+      cost: keep the scores whose ``cost`` is among these.
+    """
+    needs = None if needs is None else set(needs)
+    cost = None if cost is None else set(cost)
+    return tuple(
+        name
+        for name in sorted(_SCORES.names())
+        if (needs is None or describe(name).needs in needs)
+        and (cost is None or describe(name).cost in cost)
+    )
+
+
+def describe(name: str) -> ScoreDescription:
+    """Returns the description of the score called `name` (or ``module:name``)."""
+    return get(name, "describe").description

@@ -1,0 +1,158 @@
+"""All scores of one model's codes at once, and their table."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from disentangle_jax.metrics.descriptions import ScoreDescription, get, names
+from disentangle_jax.metrics.inputs import ArrayLike, Score, check_arrays
+from disentangle_jax.metrics.intervals import Bootstrap
+from disentangle_jax.types import unknown_name
+
+_NEEDS = ("factors", "codes", "full grid")  # what `evaluate` can supply
+
+
+class Evaluation(dict):
+    """``{name: Score}`` of several scores; prints as a table.
+
+    The values of a score that could not be computed are NaN.
+
+    Attributes:
+      errors: ``{name: reason}`` of the scores that could not be computed.
+      descriptions: ``{name: ScoreDescription}`` of all scores.
+    """
+
+    def __init__(
+        self,
+        scores: dict[str, Score],
+        errors: dict[str, str],
+        descriptions: dict[str, ScoreDescription],
+    ):
+        super().__init__(scores)
+        self.errors = errors
+        self.descriptions = descriptions
+
+    def __str__(self) -> str:
+        return table(self)
+
+
+def check_scores(
+    scores: str | Sequence[str], function: str, argument: str = "scores"
+) -> dict[str, Callable]:
+    """Returns the functions of scores that `evaluate` takes, by their names.
+
+    Args:
+      scores: names, ``package.module:name`` for scores outside the library; one string
+        with commas, or "all" for all fast and medium scores of codes and factors.
+      function: the public function that was called, for the error.
+      argument: its argument that holds the names.
+
+    Raises:
+      ValueError: a name is unknown, or names a score of other inputs.
+    """
+    if scores == "all":
+        scores = names(needs=("factors", "codes"), cost=("fast", "medium"))
+    elif isinstance(scores, str):
+        scores = tuple(s.strip() for s in scores.split(","))
+    known = names(needs=_NEEDS)
+    found: dict[str, Callable] = {}
+    for name in scores:
+        if ":" not in name and name not in known:
+            raise unknown_name(function, argument, name, known)
+        score = get(name, function, argument)
+        if score.description.needs not in _NEEDS:
+            raise ValueError(
+                f"{function}: `{argument}` must name scores of codes and factors, and "
+                f"{name!r} needs {score.description.needs}."
+            )
+        if found.setdefault(score.__name__, score) is not score:
+            raise ValueError(
+                f"{function}: `{argument}` must name different scores, got two called "
+                f"{score.__name__!r}."
+            )
+    return found
+
+
+def evaluate(
+    codes: ArrayLike,
+    factors: ArrayLike,
+    *,
+    scores: str | Sequence[str] = "all",
+    codes_test: ArrayLike | None = None,
+    factors_test: ArrayLike | None = None,
+    groups: Sequence[int] | None = None,
+    intervals: bool = False,
+    resamples: int = 200,
+    seed: int = 0,
+) -> Evaluation:
+    """Scores codes against factors. The arrays suffice; no model or dataset is needed.
+
+    Args:
+      codes: ``[N, D]`` NumPy, JAX or torch array.
+      factors: ``[N, K]`` factor values.
+      scores: names of scores (a sequence, or one string with commas), among them
+        ``package.module:name`` for scores outside the library; or "all" for every score
+        that needs only codes and factors, except those of cost "slow" (the downstream
+        tasks and fairness), which are computed only if named.
+      codes_test: ``[M, D]`` held-out codes, for the scores that measure an accuracy.
+      factors_test: ``[M, K]`` factors of the held-out codes.
+      groups: sizes of multi-dimensional latent variables; scores without a definition
+        for them are computed over single dimensions, as their settings show.
+      intervals: also compute bootstrap 95 % intervals of the scores that have them: of
+        tables and covariances by resampling the training rows, of accuracies by
+        resampling the scored rows under the fitted classifier.
+      resamples: number of resamples.
+      seed: seed of every random choice.
+
+    Returns:
+      ``{name: Score}`` in the requested order; see `Evaluation`. A score that cannot be
+      computed on these arrays does not fail the others: its values are NaN, and the
+      reason is in ``errors``.
+    """
+    arrays = check_arrays("evaluate", codes, factors, codes_test, factors_test, groups)
+    functions = check_scores(scores, "evaluate")
+    descriptions = {name: score.description for name, score in functions.items()}
+    bootstrap = Bootstrap(arrays, resamples=resamples, seed=seed)
+    results, errors = {}, {}
+    for name, score in functions.items():
+        grouped = descriptions[name].groups and groups is not None
+        try:
+            results[name] = score(
+                codes, factors, codes_test=codes_test, factors_test=factors_test,
+                seed=seed, **({"groups": groups} if grouped else {}),
+            )  # fmt: skip
+        except (ValueError, ArithmeticError) as error:
+            results[name] = Score(dict.fromkeys(descriptions[name].keys, math.nan), {})
+            errors[name] = str(error)
+        if intervals:
+            bootstrap.add_intervals(results[name], descriptions[name].interval)
+    return Evaluation(results, errors, descriptions)
+
+
+def table(evaluation: Evaluation) -> str:
+    """Returns a text table of an evaluation: value, interval, range, settings."""
+    rows = [("score", "value", "95 %", "range", "settings")]
+    for name, score in evaluation.items():
+        description = evaluation.descriptions[name]
+        low, high = description.range
+        for i, (key, value) in enumerate(score.items()):
+            arrow = {True: "↑", False: "↓", None: " "}[description.higher_is_better]
+            interval = score.intervals.get(key)
+            rows.append((
+                name if key == name else f"{name}.{key}",
+                f"{value:.4f}",
+                "" if interval is None else f"{interval[0]:.4f} … {interval[1]:.4f}",
+                f"{low:g} … {high:g} {arrow}" if i == 0 else "",
+                ", ".join(f"{k}={v}" for k, v in score.settings.items())
+                if i == 0 else "",
+            ))  # fmt: skip
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    if not any(row[2] for row in rows[1:]):
+        rows = [(row[0], row[1], "", *row[3:]) for row in rows]
+        widths[2] = 0
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), row[1].rjust(widths[1])]
+        cells += [row[i].ljust(widths[i]) for i in (2, 3) if widths[i]]
+        lines.append("  ".join([*cells, row[4]]).rstrip())
+    lines += [f"not computed: {why}" for why in evaluation.errors.values()]
+    return "\n".join(lines)

@@ -1,0 +1,129 @@
+"""Where interventional scores get codes for given factor values.
+
+They take either ``(encode_fn, dataset)``, where
+
+* ``encode_fn(images) -> [B, D]`` codes (or a `Posterior`, whose mean is used),
+* ``dataset`` has ``images(indices)``, ``index_of(factors)`` and ``factor_sizes``,
+
+or arrays ``(codes, factors)``. Arrays that hold every combination of factor values
+exactly once (a full grid) are a look-up table of the same kind. Other arrays are
+sampled conditionally: the rows of a batch are drawn, with replacement, from those with
+the required value.
+
+All draws are made first; then each distinct image is encoded once, in batches of
+``encode_batch``, instead of one small batch per vote.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from disentangle_jax.batching import in_batches
+from disentangle_jax.metrics.inputs import check_arrays, check_codes
+from disentangle_jax.types import Posterior
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Codes by factor values.
+
+    Attributes:
+      sizes: number of values of each factor.
+      lookup: function from factor values ``[..., K]`` to indices ``[...]``; None for
+        conditional sampling.
+      codes_of: function from n distinct indices to their codes ``[n, D]``.
+      labels: ``[N, K]`` for conditional sampling, else None.
+      settings: settings to report.
+    """
+
+    sizes: tuple[int, ...]
+    lookup: Callable[[np.ndarray], np.ndarray] | None
+    codes_of: Callable[[np.ndarray], np.ndarray]
+    labels: np.ndarray | None
+    settings: dict[str, Any]
+
+    def codes(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns distinct codes ``[U, D]`` and the place of each index among them."""
+        distinct, place = np.unique(indices, return_inverse=True)
+        return self.codes_of(distinct), place.reshape(indices.shape)
+
+
+def check_dataset(function: str, dataset: Any, hint: str = "") -> None:
+    """Raises a TypeError if `dataset` lacks what the scores use of a dataset."""
+    for name in ("images", "index_of", "factor_sizes"):
+        if not hasattr(dataset, name):
+            raise TypeError(
+                f"{function}: `dataset` must have images(indices), index_of(factors) "
+                f"and factor_sizes, got {type(dataset).__name__} without `{name}`."
+                f"{hint}"
+            )
+
+
+def source_of(function: str, first: Any, second: Any, encode_batch: int) -> Source:
+    """Returns the source of ``(encode_fn, dataset)`` or of ``(codes, factors)``."""
+    if not callable(first):
+        return _source_of_arrays(function, first, second)
+    check_dataset(function, second, " Pass (codes, factors) arrays instead.")
+
+    def lookup(factors: np.ndarray) -> np.ndarray:
+        flat = np.asarray(second.index_of(factors.reshape(-1, factors.shape[-1])))
+        return flat.reshape(factors.shape[:-1])
+
+    def encode(indices: np.ndarray) -> np.ndarray:
+        out = first(second.images(indices))
+        out = out.mean if isinstance(out, Posterior) else out
+        return check_codes(function, "encode_fn", out)
+
+    return Source(
+        tuple(int(s) for s in second.factor_sizes),
+        lookup,
+        lambda rows: in_batches(encode, rows, min(encode_batch, len(rows))),
+        None,
+        {"sampling": "dataset", "encode_batch": encode_batch},
+    )
+
+
+def _source_of_arrays(function: str, codes: Any, factors: Any) -> Source:
+    arrays = check_arrays(function, codes, factors)
+    settings = arrays.settings()
+    full = len(arrays.codes) == np.prod(arrays.sizes, dtype=np.float64)
+    if full:
+        place = np.ravel_multi_index(tuple(arrays.labels.T), arrays.sizes)
+        full = len(np.unique(place)) == len(place)
+    if not full:
+        return Source(
+            arrays.sizes, None, lambda rows: arrays.codes[rows], arrays.labels,
+            settings | {"sampling": "conditional, from the arrays"},
+        )  # fmt: skip
+    table = arrays.codes[np.argsort(place)]
+    return Source(
+        arrays.sizes,
+        lambda f: np.ravel_multi_index(tuple(np.moveaxis(f, -1, 0)), arrays.sizes),
+        lambda rows: table[rows],
+        None,
+        settings | {"sampling": "full grid of the arrays"},
+    )
+
+
+def draw_factors(
+    rs: np.random.RandomState, sizes: tuple[int, ...], n: int
+) -> np.ndarray:
+    """Returns factor values ``[n, K]``, in disentanglement_lib's order of draws."""
+    return np.stack([rs.randint(size, size=n) for size in sizes], axis=1)
+
+
+class Conditional:
+    """Draws rows of arrays that share one label."""
+
+    def __init__(self, labels: np.ndarray):
+        self.order = np.argsort(labels, kind="stable")
+        self.values, self.first, self.count = np.unique(
+            labels[self.order], return_index=True, return_counts=True
+        )
+
+    def rows(self, rs: np.random.RandomState, value: np.ndarray, n: int) -> np.ndarray:
+        """Returns rows ``[len(value), n]`` whose label is ``self.values[value]``."""
+        offset = rs.random_sample((len(value), n)) * self.count[value][:, None]
+        return self.order[self.first[value][:, None] + offset.astype(np.int64)]
