@@ -1,0 +1,138 @@
+"""Evaluator of codes: disentanglement scores, traversals and heat maps."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from disentangle_jax import metrics, sampling
+from disentangle_jax.evaluation.examples import Seen
+from disentangle_jax.evaluation.protocol import Evaluated, define
+from disentangle_jax.evaluation.sections import (
+    Animation,
+    HeatMap,
+    Section,
+    Sheet,
+    latent_labels,
+)
+from disentangle_jax.evaluation.trained import Trained
+from disentangle_jax.training import Run
+
+_TRAVERSED, _STEPS = 2, 9
+# Matrices [latents, factors] that are stored and drawn: file, title and caption.
+_HEAT_MAPS = {
+    "mi": (
+        "mutual_information",
+        "Mutual information of latents and factors",
+        "In nats. Disentangled codes have one dark cell per column; a row with several "
+        "dark cells is a latent that mixes factors.",
+    ),
+    "importance": (
+        "importance",
+        "Importance of latents for predicting factors",
+        "How much the trees that predict a factor from the code rely on each latent "
+        "(DCI); each column adds up to 1.",
+    ),
+}
+
+
+@define(name="codes")
+class Codes:
+    """Scores of ``eval.scores``, and traversals of the latents of two test images."""
+
+    def __init__(self, run: Run):
+        self._run = run
+
+    def evaluate(self, model: Trained, seen: Seen) -> Evaluated:
+        run, settings = self._run, self._run.config.eval
+        arrays = {}
+        if model.shows_images:
+            arrays["traversals"] = traversals(model, seen.codes)
+        if not (run.test_set.factor_sizes and settings.scores):
+            return Evaluated(arrays=arrays)
+        codes, codes_test = seen.split(seen.codes)
+        factors, factors_test = seen.split(seen.factors)
+        scores = metrics.evaluate(
+            codes,
+            factors,
+            scores=tuple(settings.scores),
+            codes_test=codes_test,
+            factors_test=factors_test,
+            groups=run.method.latent_groups,
+            seed=settings.seed,
+        )
+        for score in scores.values():
+            for name in score.matrices.keys() - _HEAT_MAPS.keys():
+                del score.matrices[name]
+        return Evaluated(scores, errors=scores.errors, arrays=arrays)
+
+    @staticmethod
+    def sections(
+        scores: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> Iterator[Section]:
+        groups = scores["settings"]["latent_groups"]
+        if "traversals" in arrays:
+            yield from _traversal_sections(arrays["traversals"], groups)
+        yield from _heat_maps(scores, groups)
+
+
+def traversals(model: Trained, codes: np.ndarray) -> np.ndarray:
+    """Returns images ``[2, D, steps, H, W, C]`` of the first two codes.
+
+    Each latent runs from its minimum to its maximum over `codes`; the entries of a
+    discrete variable run from the code's own class to each other class.
+    """
+    values = sampling.min_max_values(jnp.asarray(codes), steps=_STEPS)
+    walks = [
+        sampling.traverse_values(
+            jnp.asarray(code), values, discrete=model.run.method.discrete
+        )
+        for code in codes[:_TRAVERSED]
+    ]
+    return model.decode_all(jnp.stack(walks))
+
+
+def _traversal_sections(walks: np.ndarray, groups: list[int]) -> Iterator[Section]:
+    bars = ""
+    if max(groups) > 1:
+        bars = " A bar on the left marks the latents that form one variable."
+    for number, walk in enumerate(walks, start=1):
+        yield Sheet(
+            f"traversals_{number}",
+            f"Latent traversals {number}",
+            "Each row varies one latent from its minimum to its maximum over test "
+            "images; the other latents stay fixed." + bars,
+            walk,
+            latent_labels(groups),
+            groups,
+        )
+    yield Animation(
+        "traversals_moving",
+        "Latent traversals, animated",
+        "The first sheet of traversals as an animation: each tile varies one latent.",
+        walks[0],
+        groups,
+    )
+
+
+def _heat_maps(scores: Mapping[str, Any], groups: list[int]) -> Iterator[HeatMap]:
+    """Yields a heat map of each kind of matrix, from the first score that has it."""
+    shown = set()
+    for score in scores["metrics"].values():
+        for name in score["matrices"]:
+            if name not in _HEAT_MAPS or name in shown:
+                continue
+            shown.add(name)
+            matrix = np.asarray(score["matrices"][name])
+            left_out = score["settings"].get("constant_factors_left_out", ())
+            factors = [
+                factor
+                for place, factor in enumerate(scores["settings"]["factors"])
+                if place not in left_out
+            ]
+            # Scores that do not support groups have a row per dimension.
+            rows = [f"z{number}" for number in range(1, len(groups) + 1)]
+            if len(matrix) != len(groups):
+                rows = latent_labels(groups)
+            yield HeatMap(*_HEAT_MAPS[name], matrix, rows, factors)

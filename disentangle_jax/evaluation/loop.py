@@ -1,0 +1,157 @@
+"""Evaluates the models of a trained run and writes their scores and arrays.
+
+Each model's folder gets two files: ``scores.json``, every number with its settings, and
+``pictures.npz``, the arrays that the report draws.
+"""
+
+import json
+import math
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from disentangle_jax import files, metrics, training
+from disentangle_jax.evaluation import protocol, stored
+from disentangle_jax.evaluation.examples import Examples, Seen
+from disentangle_jax.evaluation.protocol import Evaluator
+from disentangle_jax.evaluation.trained import Trained, load_models
+from disentangle_jax.training import Run
+from disentangle_jax.training.run import start_workdir
+
+
+class Result(NamedTuple):
+    """One evaluated model.
+
+    Attributes:
+      model: the model.
+      scores: its ``scores.json``.
+      arrays: its ``pictures.npz``.
+    """
+
+    model: Trained
+    scores: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+def evaluate(run: Run) -> dict[str, Any]:
+    """Evaluates the last checkpoint of `run` on its test split.
+
+    Codes are posterior means. The first ``eval.num_train`` random test examples fit
+    what a score has to fit, the next ``eval.num_test`` test it. What is computed is up
+    to the evaluators that the method and ``eval.evaluators`` name.
+
+    Returns:
+      The scores. Where the run has lanes: the scores of each lane by its name; their
+      files are in the folders of the lanes.
+    """
+    found = [result.scores for result in evaluate_models(run)]
+    if not run.laned:
+        return found[0]
+    return {lane.name: scores for lane, scores in zip(run.lanes, found, strict=True)}
+
+
+def evaluate_models(run: Run, *, again: bool = True) -> Iterator[Result]:
+    """Yields each model of `run` with its scores, as soon as these are written.
+
+    Args:
+      run: a trained run.
+      again: whether to recompute scores that a model's folder already holds for its
+        config and its step.
+    """
+    names = protocol.evaluators(run)
+    evaluators = {name: protocol.get(name)(run) for name in names}
+    examples = Examples(run)
+    for number, model in enumerate(load_models(run)):
+        if run.laned:
+            print(f"lane {number + 1} of {len(run.lanes)}: {run.lanes[number].name}")
+            start_workdir(model.run)
+        found = None if again else _stored(model, names)
+        yield found or _evaluate(model, evaluators, Seen(model, examples))
+
+
+def folders(run: Run) -> list[pathlib.Path]:
+    """Returns the folders that :func:`evaluate` writes to: one per model."""
+    return [own.workdir for own in run.models()]
+
+
+def _stored(model: Trained, names: tuple[str, ...]) -> Result | None:
+    """Returns what a model's folder holds; None unless it is of this model."""
+    folder = model.run.workdir
+    try:
+        scores = stored.read_scores(folder)
+    except ValueError:
+        return None
+    current = (
+        scores["config"] == json.loads(model.run.config.to_json())
+        and scores["settings"]["step"] == int(model.state.step)
+        and scores["evaluators"] == list(names)
+    )
+    return Result(model, scores, stored.read_arrays(folder)) if current else None
+
+
+def _evaluate(model: Trained, evaluators: dict[str, Evaluator], seen: Seen) -> Result:
+    run = model.run
+    scores: dict[str, Any] = {
+        "reconstruction": {},
+        "metrics": {},
+        "errors": {},
+        "evaluators": list(evaluators),
+        "settings": {
+            "split": "test",
+            "num_train": seen.num_train,
+            "num_test": len(seen.indices) - seen.num_train,
+            "codes": "mean",
+            "step": int(model.state.step),
+            "seed": run.config.train.seed,
+            "factors": list(run.test_set.factor_names),
+            "latent_groups": list(run.method.latent_groups),
+        },
+        "config": json.loads(run.config.to_json()),
+        **training.recipe(),
+    }
+    arrays: dict[str, np.ndarray] = {}
+    for name, evaluator in evaluators.items():
+        found = evaluator.evaluate(model, seen)
+        entries = {key: _entry(score) for key, score in found.scores.items()}
+        for place, new in (
+            (scores["reconstruction"], found.reconstruction),
+            (scores["metrics"], entries),
+            (scores["errors"], found.errors),
+            (scores, found.details),
+            (arrays, found.arrays),
+        ):
+            for key, value in new.items():
+                if key in place:
+                    raise ValueError(
+                        f"evaluate: the evaluator {name!r} reports {key!r}, which "
+                        "stands in the results already; rename it."
+                    )
+                place[key] = value
+    # The arrays first: where scores.json is, everything is.
+    if arrays:
+        files.write_arrays(run.workdir / stored.ARRAYS, arrays)
+    else:
+        (run.workdir / stored.ARRAYS).unlink(missing_ok=True)
+    files.write_json(run.workdir / stored.SCORES, scores)
+    return Result(model, stored.read_scores(run.workdir), arrays)
+
+
+def _entry(score: metrics.Score) -> dict[str, Any]:
+    """Returns a score as ``scores.json`` holds it."""
+    return {
+        "values": _without_nan(score),
+        "settings": _without_nan(score.settings),
+        "matrices": {
+            name: np.asarray(matrix).tolist() for name, matrix in score.matrices.items()
+        },
+    }
+
+
+def _without_nan(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `values` with None for NaN and infinities, which JSON does not have."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in values.items()
+    }
