@@ -1,4 +1,4 @@
-"""The config of a run: every field, its default and what it means.
+"""The config of a run: every field, its default, what it means and what it affects.
 
 A file of ``configs/`` calls :func:`default`, changes what its paper changes, and
 returns the result from ``get_config(preset)``. Fields that are added there under
@@ -9,8 +9,8 @@ returns the result from ``get_config(preset)``. Fields that are added there unde
 import ast
 import pathlib
 import runpy
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
@@ -20,70 +20,131 @@ from disentangle_jax.types import unknown_name
 _PASSED_ON = ("model", "method", "data.options", "data.drop", "train.schedules")
 
 
+class Field(NamedTuple):
+    """One field of a config.
+
+    Attributes:
+      default: value of a config that does not set it; its type is the field's type.
+      doc: what it means.
+      affects: ``"model"``, which model is trained; ``"seed"``, which of several equally
+        good models; ``"length"``, how long it is trained; ``"rows"``, which models
+        are trained together; ``"execution"``, how and where the program runs;
+        ``"evaluation"``, how the model is evaluated.
+      low: smallest allowed value of a number; None for no limit.
+    """
+
+    default: Any
+    doc: str
+    affects: str = "model"
+    low: float | None = None
+
+
+FIELDS: dict[str, Field] = {
+    "data.name": Field("rendered_shapes3d", "dataset, one of data.names()"),
+    "data.data_dir": Field(
+        "", "directory of the publishers' files; '' for the default", "execution"
+    ),
+    "data.seed": Field(0, "seed of the order of images, pairs and labels", "seed"),
+    "data.split_recipe": Field("paper", "'paper' is 70/10/20, 'sae_code' 72/8/20"),
+    "data.changed_factors": Field(
+        "uniform", "number of factors that differ in a pair: 'uniform', '1', 'dlib', …"
+    ),
+    "data.num_labels": Field(1000, "labelled images of methods that use labels", low=1),
+    "data.options": Field({}, "further arguments of data.load"),
+    "data.drop": Field({}, "values of factors whose images are not trained on"),
+    "data.standardize": Field(
+        False, "standardise each channel by the dataset's published moments"
+    ),
+    "data.hold_out": Field("", ".npy file of indices that are not trained on"),
+    "model.name": Field("sae-12", "network, one of models.names()"),
+    "method.name": Field("ae", "training method, one of methods.names()"),
+    "optimizer.learning_rate": Field(5e-4, "learning rate of Adam"),
+    "optimizer.b1": Field(0.9, "Adam's decay of the first moment"),
+    "optimizer.b2": Field(0.999, "Adam's decay of the second moment"),
+    "optimizer.eps": Field(1e-8, "Adam's epsilon"),
+    "optimizer.accumulate": Field(
+        1, "batches whose gradients are averaged for one update", low=1
+    ),
+    "optimizer.frozen": Field((), "modules that are not updated, as ('encoder',)"),
+    "train.seed": Field(0, "seed of the parameters and of the noise", "seed"),
+    "train.batch_size": Field(128, "examples of a batch, over all devices", low=1),
+    "train.num_steps": Field(100_000, "number of updates", "length", low=1),
+    "train.log_every": Field(
+        100, "steps between rows of metrics.jsonl", "execution", low=1
+    ),
+    "train.checkpoint_every": Field(
+        1000, "steps between checkpoints: a kill loses at most these", "execution", 1
+    ),
+    "train.keep_checkpoints": Field(3, "checkpoints that are kept", "execution", low=1),
+    "train.input": Field("stream", "'stream' by tf.data, or 'device': drawn in a step"),
+    "train.prefetch": Field(2, "batches prepared ahead", "execution", low=1),
+    "train.steps_per_dispatch": Field(1, "steps of one compiled call", low=1),
+    "train.schedules": Field({}, "changes of hyperparameters; training/schedules.py"),
+    "train.ema_decay": Field(
+        0.0, "decay of a moving average of the parameters that is evaluated; 0: none"
+    ),
+    "train.mesh": Field((), "devices as (lanes, data); () chooses", "execution"),
+    "train.start_from": Field("", "workdir of a run whose parameters to start from"),
+    "train.start_optimizer": Field(True, "take the optimizer state of that run too"),
+    "lanes.seeds": Field(1, "models with the seeds train.seed, train.seed + 1, …",
+                         "rows"),
+    "lanes.sweep": Field({}, "values of fields: {'method.beta': (1.0, 4.0)}", "rows"),
+    "lanes.rows": Field(
+        (), "or a list of models: ({'train.seed': 3, 'method.beta': 4.0}, …)", "rows"
+    ),
+    "lanes.same_batches": Field(
+        True, "all lanes see the same batches; False: an order by each lane's seed",
+        "rows",
+    ),
+    "lanes.chunk": Field(
+        0, "lanes computed at once; 0: all, on TPUs one per chip", "execution", low=0
+    ),
+    "eval.seed": Field(0, "seed of the evaluation", "evaluation"),
+    "eval.num_train": Field(10_000, "test images that scores are fitted on",
+                            "evaluation", low=1),
+    "eval.num_test": Field(5_000, "further test images that scores are measured on",
+                           "evaluation", low=1),
+    "eval.batch_size": Field(64, "images encoded at once", "evaluation", low=1),
+    "eval.scores": Field(("mig", "dci"), "names of metrics.names()", "evaluation"),
+    "eval.evaluators": Field(
+        (), "evaluators beside those of the method, of evaluation.names()", "evaluation"
+    ),
+    "eval.hybrid_bank": Field(128, "stored codes that hybrids recombine", "evaluation",
+                              low=1),
+    "eval.fid_weights": Field("", "file of Inception weights; '' computes no FID",
+                              "evaluation"),
+    "eval.fid_images": Field(
+        50_000, "images of each kind for FID, at most the test split", "evaluation", 1
+    ),
+    "eval.num_samples": Field(64, "samples of each kind that `sample` draws",
+                              "evaluation", low=1),
+}  # fmt: skip
+
+
+def affects(field: str) -> str:
+    """Returns what a field affects, by its dotted name; see :class:`Field`.
+
+    Fields without a fixed name (``method.beta``, ``data.options.spacing``) affect the
+    model; those of the section ``study`` affect the evaluation.
+    """
+    if field in FIELDS:
+        return FIELDS[field].affects
+    section = field.partition(".")[0]
+    if section == "study":
+        return "evaluation"
+    return "rows" if section == "lanes" else "model"
+
+
 def default() -> ConfigDict:
     """Returns a complete config: a SAE-12 on rendered 3D Shapes."""
     config = ConfigDict()
-
-    config.data = data = ConfigDict()
-    data.name = "rendered_shapes3d"  # one of data.names()
-    data.data_dir = ""  # folder of the publishers' files; "" for the default place
-    data.seed = 0  # of the order of the images, pairs and labels
-    data.split_recipe = "paper"  # 70/10/20; "sae_code" for 72/8/20
-    data.changed_factors = "uniform"  # between the images of a pair; "1", "dlib", …
-    data.num_labels = 1000  # labelled images, for methods that see labels
-    data.options = ConfigDict()  # passed on to data.load
-    data.drop = ConfigDict()  # not trained on: images with these values of factors
-    data.standardize = False  # per channel, by the set's published moments
-    data.hold_out = ""  # .npy file of further indices that are not trained on
-
-    config.model = model = ConfigDict()
-    model.name = "sae-12"  # one of models.names(); other fields are its overrides
-
-    config.method = method = ConfigDict()
-    method.name = "ae"  # one of methods.names(); other fields are hyperparameters
-
-    config.optimizer = optimizer = ConfigDict()  # Adam
-    optimizer.learning_rate = 5e-4
-    optimizer.b1 = 0.9
-    optimizer.b2 = 0.999
-    optimizer.eps = 1e-8
-    optimizer.accumulate = 1  # batches whose gradients are averaged for one update
-    optimizer.frozen = ()  # parts that are not updated, as ("encoder",)
-
-    config.train = train = ConfigDict()
-    train.seed = 0  # of the parameters and the noise
-    train.batch_size = 128
-    train.num_steps = 100_000
-    train.log_every = 100  # steps between rows of metrics.jsonl
-    train.checkpoint_every = 1000  # steps; at most this much is lost by a kill
-    train.keep_checkpoints = 3
-    train.input = "stream"  # by tf.data; "device" draws inside the step
-    train.prefetch = 2  # batches made ahead
-    train.steps_per_dispatch = 1  # steps of one call of the compiled program
-    train.schedules = ConfigDict()  # see training/schedules.py
-    train.ema_decay = 0.0  # moving average of the parameters that is scored; 0: none
-    train.mesh = ()  # devices as (lanes, data); () chooses
-    train.start_from = ""  # workdir of a run whose parameters this one begins with
-    train.start_optimizer = True  # take that run's optimizer state too
-
-    # Dicts stay dicts: the keys of a sweep have dots, which a ConfigDict forbids.
-    config.lanes = lanes = ConfigDict(convert_dict=False)
-    lanes.seeds = 1  # models with the seeds train.seed, train.seed + 1, …
-    lanes.sweep = {}  # {"method.beta": (1.0, 4.0)}
-    lanes.rows = ()  # or exactly these: ({"train.seed": 3, "method.beta": 4.0}, …)
-    lanes.same_batches = True  # or each lane's own order, by its seed
-    lanes.chunk = 0  # lanes computed at once; 0: all, on TPUs one on each chip
-
-    config.eval = evaluation = ConfigDict()
-    evaluation.seed = 0
-    evaluation.num_train = 10_000  # test images that scores are fitted on
-    evaluation.num_test = 5_000  # further test images that judge the fit
-    evaluation.batch_size = 64
-    evaluation.scores = ("mig", "dci")  # names of disentangle_jax.metrics
-    evaluation.hybrid_bank = 128  # stored codes that hybrids recombine
-    evaluation.fid_weights = ""  # file of Inception weights; "" computes no FID
-    evaluation.fid_images = 50_000  # of each kind, at most as many as the test split
-    evaluation.num_samples = 64  # of each kind that --mode=sample draws
+    for name, field in FIELDS.items():
+        section, _, key = name.partition(".")
+        if section not in config:
+            # The keys of a sweep have dots, which a ConfigDict forbids in its own.
+            config[section] = ConfigDict(convert_dict=section != "lanes")
+        value = field.default
+        config[section][key] = dict(value) if isinstance(value, dict) else value
     return config
 
 
@@ -106,7 +167,7 @@ def study() -> ConfigDict:
 
 
 def quick(config: ConfigDict) -> ConfigDict:
-    """Returns `config` shortened to some minutes on a 2-core CPU."""
+    """Returns `config` shortened to a few minutes on a 2-core CPU."""
     config.train.batch_size = 32
     config.train.num_steps = 1000
     config.train.log_every = 20
@@ -119,14 +180,35 @@ def quick(config: ConfigDict) -> ConfigDict:
 
 
 def complete(config: ConfigDict) -> ConfigDict:
-    """Returns `config` with the defaults of the fields that it lacks.
-
-    The config that a run of an earlier version wrote lacks those that came later.
-    """
+    """Returns `config` with the defaults of fields that came after it was written."""
     for name, section in default().items():
         for field, value in section.items():
             if field not in config[name]:
                 config[name][field] = value
+    return config
+
+
+def check_values(config: ConfigDict) -> None:
+    """Raises a ValueError where a field with a lower limit lies below it."""
+    for name, field in FIELDS.items():
+        section, _, key = name.partition(".")
+        value = config[section][key]
+        if field.low is not None and value < field.low:
+            text = "positive" if field.low == 1 else f"at least {field.low}"
+            raise ValueError(f"config: `{name}` must be {text}, got {value}.")
+
+
+def from_json(stored: Mapping[str, Any]) -> ConfigDict:
+    """Returns a config that was written as JSON, which has lists for tuples."""
+    sections = dict(stored)
+    lanes = ConfigDict(sections.pop("lanes"), convert_dict=False)
+    config = ConfigDict(sections)
+    config.lanes = lanes
+    with config.ignore_type():
+        for section in config.values():
+            for name, value in section.items():
+                if isinstance(value, list):
+                    section[name] = tuple(value)
     return config
 
 
@@ -136,13 +218,17 @@ def load(file: str, overrides: Iterable[str] = ()) -> ConfigDict:
     Args:
       file: path of a Python file with ``get_config(preset)``, then ``:`` and the
         preset where one is wanted.
-      overrides: texts of the form ``--config.train.seed=1``. A value must be of the
+      overrides: texts of the form ``--config.train.seed=1``. A value must have the
         type of the field's default; tuples are written as in Python.
     """
     path, _, preset = file.partition(":")
     if not pathlib.Path(path).is_file():
         raise ValueError(f"--config: there is no file {path}; see the folder configs/.")
-    config = runpy.run_path(path)["get_config"](preset)
+    return override(runpy.run_path(path)["get_config"](preset), overrides)
+
+
+def override(config: ConfigDict, overrides: Iterable[str]) -> ConfigDict:
+    """Changes fields of `config` by texts ``--config.SECTION.FIELD=VALUE``."""
     for override in overrides:
         name, equals, text = override.removeprefix("--config.").partition("=")
         if name.startswith("lanes.sweep."):
@@ -156,7 +242,7 @@ def load(file: str, overrides: Iterable[str] = ()) -> ConfigDict:
         for part in sections:
             section = _field(section, part, name)
         if ".".join(sections) in _PASSED_ON and field not in section:
-            section[field] = _literal(text)  # Checked by who takes it.
+            section[field] = _literal(text)  # Validated by the function that takes it.
         else:
             section[field] = _typed(name, text, _field(section, field, name))
     return config

@@ -39,25 +39,13 @@ from typing import Any, NamedTuple
 
 import ml_collections
 import numpy as np
-from flax.traverse_util import flatten_dict
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import methods, training
+from disentangle_jax import files, training
+from disentangle_jax import rows as rows_lib
 from disentangle_jax.training import memory
-from disentangle_jax.training.lanes import lane_fields
-from disentangle_jax.types import unknown_name
 
-# How a model is run, not what it is: the same model if these differ.
-_NOT_THE_MODEL = (
-    "data.data_dir",
-    "lanes.",
-    "train.log_every",
-    "train.checkpoint_every",
-    "train.keep_checkpoints",
-    "train.prefetch",
-    "train.mesh",
-)
-# Lanes of a pack unless said otherwise. More make a step longer, not a model cheaper.
+# Lanes of a pack by default. More make a step longer, not a model cheaper.
 MOST_LANES = 64
 
 
@@ -152,11 +140,12 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
             f"--config: {path} has no `sweep(add, preset)`; it is a single run for "
             "python -m disentangle_jax.main. See configs/studies/."
         )
-    common = flatten_dict(json.loads(base.to_json()), sep=".")
+    common = rows_lib.flat(base)
     models: dict[str, Model] = {}
 
     def add(fields: Mapping[str, Any], **labels: Any) -> None:
-        model = _model(common, dict(fields), labels)
+        row = rows_lib.checked(common, fields, "sweep")
+        model = Model(rows_lib.fingerprint({**common, **row}), labels, row)
         if model.id in models:
             raise ValueError(
                 f"sweep: {fields} was added twice; each model must differ in a field."
@@ -167,28 +156,6 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
     if not models:
         raise ValueError(f"sweep: {file} adds no model.")
     return Expansion(file, base, list(models.values()))
-
-
-def _model(
-    common: Mapping[str, Any], fields: dict[str, Any], labels: dict[str, Any]
-) -> Model:
-    method = fields.get("method.name", common["method.name"])
-    for name in lane_fields(method):
-        if name in fields:
-            fields[name] = float(fields[name])
-    open_sections = ("model.", "method.", "data.options.", "train.schedules.")
-    for name in fields:
-        if name not in common and not name.startswith(open_sections):
-            raise unknown_name("sweep", "fields", name, common)
-    resolved = _resolved(common, fields)
-    text = json.dumps(resolved, sort_keys=True)
-    return Model(hashlib.sha256(text.encode()).hexdigest()[:16], labels, fields)
-
-
-def _resolved(common: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns every field that makes a model what it is."""
-    every = {**common, **fields}
-    return {k: v for k, v in every.items() if not k.startswith(_NOT_THE_MODEL)}
 
 
 def create(
@@ -225,7 +192,7 @@ def create(
             (workdir / folder).mkdir(parents=True, exist_ok=True)
         text = "".join(json.dumps(line) + "\n" for line in lines)
         # Of two launchers at once one writes it, and both read what it wrote.
-        write_once(path, text.encode())
+        files.write_once(path, text.encode())
     sweep = load(workdir)
     stored, wanted = {m.id for m in sweep.models}, {m.id for m in expansion.models}
     if stored != wanted:
@@ -247,16 +214,23 @@ def load(workdir: str | os.PathLike) -> Sweep:
             "with --config=FILE, or name the right --workdir."
         )
     header, *lines = map(json.loads, path.read_text().splitlines())
-    base = training.config_from_json(header["config"])
+    base = config_lib.from_json(header["config"])
     grouped: dict[int, list[Model]] = {}
     for line in lines:
         number = line.pop("pack")
         grouped.setdefault(number, []).append(Model(**line))
     packs = [
-        Pack(number, models, pack_config(base, models))
+        Pack(number, models, _config(base, models))
         for number, models in sorted(grouped.items())
     ]
     return Sweep(workdir, header, packs)
+
+
+def _config(
+    base: ml_collections.ConfigDict, models: Sequence[Model]
+) -> ml_collections.ConfigDict:
+    """Returns the config of the run whose lanes are `models`."""
+    return rows_lib.together(base, [model.fields for model in models])
 
 
 def pack_models(expansion: Expansion, lanes: int | None = None) -> list[list[Model]]:
@@ -266,64 +240,40 @@ def pack_models(expansion: Expansion, lanes: int | None = None) -> list[list[Mod
       expansion: the models.
       lanes: see :func:`create`.
     """
-    common = flatten_dict(json.loads(expansion.base.to_json()), sep=".")
-    groups: dict[str, list[Model]] = {}
-    for model in expansion.models:
-        groups.setdefault(_program(common, model), []).append(model)
-    # Memory is a matter of networks and objective more than of the dataset: looked at
-    # once for all datasets of a method.
+    # Memory depends on networks and objective more than on the dataset: it is looked
+    # at once for all datasets of a method.
     fitting: dict[str, int] = {}
-    packs = []
-    for program, models in groups.items():
+
+    def most(program: str, group: list[rows_lib.Row]) -> int:
+        if lanes is not None:
+            return lanes
         fields = json.loads(program).items()
         kind = json.dumps([f for f in fields if not f[0].startswith("data.")])
-        if lanes is None and kind not in fitting:
-            found = fitting_lanes(expansion.base, models)
-            if found is not None:
-                fitting[kind] = found
-        packs += _equal_parts(models, lanes or fitting.get(kind, MOST_LANES))
-    return packs
+        if kind not in fitting:
+            found = fitting_lanes(expansion.base, group[0])
+            if found is None:
+                return MOST_LANES
+            fitting[kind] = found
+        return fitting[kind]
+
+    packs = rows_lib.packs(expansion.base, [m.fields for m in expansion.models], most)
+    by_row = {id(model.fields): model for model in expansion.models}
+    return [[by_row[id(row)] for row in pack] for pack in packs]
 
 
-def _program(common: Mapping[str, Any], model: Model) -> str:
-    """Returns a text that is equal for the models that share a compiled program."""
-    resolved = _resolved(common, model.fields)
-    varied = (*lane_fields(resolved["method.name"]), "train.seed")
-    return json.dumps(
-        {k: v for k, v in resolved.items() if k not in varied}, sort_keys=True
-    )
+def fitting_lanes(base: ml_collections.ConfigDict, row: rows_lib.Row) -> int | None:
+    """Returns how many models like `row` fit into the memory of this machine's devices.
 
-
-def _equal_parts(models: list[Model], most: int) -> list[list[Model]]:
-    """Splits models into parts of at most `most`, of one size where that divides.
-
-    Parts of one size share their compiled program; so a size that divides the number
-    is taken even if it makes up to twice as many parts.
-    """
-    count = len(models)
-    fewest = -(-count // most)
-    parts = next((n for n in range(fewest, 2 * fewest) if count % n == 0), fewest)
-    size = -(-count // parts)
-    return [models[start : start + size] for start in range(0, count, size)]
-
-
-def fitting_lanes(
-    base: ml_collections.ConfigDict, models: Sequence[Model]
-) -> int | None:
-    """Returns how many models like these fit into the memory of this machine's devices.
-
-    At most ``MOST_LANES``; None where the data are not on this machine, so that it
-    cannot be told.
+    At most ``MOST_LANES``; None where the data are not on this machine, so that it is
+    not known.
     """
     nowhere = pathlib.Path(tempfile.gettempdir()) / uuid.uuid4().hex
     count = MOST_LANES
     while count > 1:
-        lanes = [
-            Model("", {}, {**models[0].fields, "train.seed": seed})
-            for seed in range(count)
-        ]
+        lanes = [{**row, "train.seed": seed} for seed in range(count)]
         try:
-            memory.check(training.prepare(pack_config(base, lanes), nowhere))
+            config = rows_lib.together(base, lanes)
+            memory.check(training.prepare(config, nowhere))
         except training.TooLarge:
             count = -(-count // 2)
         except FileNotFoundError:
@@ -331,70 +281,6 @@ def fitting_lanes(
         else:
             break
     return count
-
-
-def pack_config(
-    base: ml_collections.ConfigDict, models: Sequence[Model]
-) -> ml_collections.ConfigDict:
-    """Returns the config of the run whose lanes are `models`."""
-    config = base.copy_and_resolve_references()
-    with config.ignore_type():
-        for field, value in models[0].fields.items():
-            *sections, name = field.split(".")
-            section = config
-            for part in sections:
-                section = section[part]
-            section[name] = tuple(value) if isinstance(value, list) else value
-    common = flatten_dict(json.loads(config.to_json()), sep=".")
-    numbers = methods.hyperparameters(config.method.name)
-    rows = []
-    for model in models:
-        row = {}
-        for field in lane_fields(config.method.name):
-            default = common.get(field, numbers.get(field.partition(".")[2]))
-            row[field] = model.fields.get(field, default)
-        row["train.seed"] = model.fields.get("train.seed", common["train.seed"])
-        rows.append(row)
-    differing = [
-        field
-        for field in rows[0]
-        if field == "train.seed" or len({row[field] for row in rows}) > 1
-    ]
-    config.lanes.rows = tuple({f: row[f] for f in differing} for row in rows)
-    return config
-
-
-# Files that are written once.
-
-
-def write_once(path: pathlib.Path, content: bytes) -> bool:
-    """Writes a file that is never there in part; returns False if it was there.
-
-    The content goes to a name of its own and is then linked to `path`, which fails
-    where that exists: of several writers, on several machines too, one wins.
-    """
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(partial, path)
-    except FileExistsError:
-        return False
-    finally:
-        partial.unlink(missing_ok=True)
-    return True
-
-
-def write_arrays(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with partial.open("wb") as file:
-            np.savez(file, **arrays)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 class CorruptRow(ValueError):
@@ -408,7 +294,7 @@ def write_row(path: pathlib.Path, row: Mapping[str, Any]) -> bool:
     """Writes the result of a model with its checksum; False if it was there."""
     body = json.dumps(row).encode()
     check = hashlib.sha256(body).hexdigest().encode()
-    return write_once(path, _ROW_HEAD + body + _ROW_SUM + check + b'"}\n')
+    return files.write_once(path, _ROW_HEAD + body + _ROW_SUM + check + b'"}\n')
 
 
 def read_row(path: pathlib.Path) -> dict[str, Any]:
@@ -488,15 +374,10 @@ def collect(sweep: Sweep) -> list[dict[str, Any]]:
 def write_table(table: Sequence[Mapping[str, Any]], path: pathlib.Path) -> pathlib.Path:
     """Writes collected rows as CSV: a column per score, empty where there is none."""
     columns = list(dict.fromkeys(name for row in table for name in row))
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with partial.open("w", newline="") as file:
-            writer = csv.DictWriter(file, columns, restval="")
-            writer.writeheader()
-            writer.writerows(table)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with files.new_file(path) as partial, partial.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, restval="")
+        writer.writeheader()
+        writer.writerows(table)
     return path
 
 

@@ -13,8 +13,8 @@
             slurm             array jobs of Slurm, submitted from here; DIR must be
                               on a disk that the nodes share
             k8s               writes a manifest for kubectl to DIR/k8s and ends
-  --dry_run                 prints packs, shapes and the time that a measured step
-                            lets expect; trains nothing and writes nothing
+  --dry_run                 prints packs, shapes and an estimate of the total time,
+                            from a measured step; trains nothing and writes nothing
   --lanes=N                 most models of a pack; else as many as fit into memory,
                             at most 64
   --parallelism=N           workers, tasks or pods at once (1 local, else 100)
@@ -54,8 +54,8 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
+from disentangle_jax import files, training
 from disentangle_jax import sweep as sweep_lib
-from disentangle_jax import training
 from launch import claims, estimate, kubernetes, slurm, work
 
 _COMMANDS = ("launch", "status", "resume", "collect", "cancel", "run")
@@ -191,7 +191,7 @@ def _options(args: argparse.Namespace, before: dict[str, Any]) -> dict[str, Any]
 def _start(sweep: sweep_lib.Sweep, options: dict[str, Any]) -> int:
     """Runs, submits or writes what is missing."""
     _move_corrupt(sweep)
-    training.write_json(sweep.workdir / "launch.json", options)
+    files.write_json(sweep.workdir / "launch.json", options)
     options = dict(options)
     cluster = options.pop("cluster")
     packs = [pack.number for pack in sweep.packs if work.missing(sweep, pack)]

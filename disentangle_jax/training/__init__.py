@@ -1,9 +1,10 @@
-"""Training a run.
+"""Training: from a config to checkpoints, one model or many lanes at once.
 
 Synopsis::
 
     run = training.prepare(config, workdir)  # every check, nothing compiled
-    training.train(run)                      # resumes where it was
+    training.train(run)                      # resumes from the newest checkpoint
+    scores = evaluation.evaluate(run)        # scores.json, pictures.npz
 """
 
 from disentangle_jax.training.checkpoint import (
@@ -14,6 +15,8 @@ from disentangle_jax.training.compilation import (
     use_compilation_cache as use_compilation_cache,
 )
 from disentangle_jax.training.export import export_lane as export_lane
+from disentangle_jax.training.lanes import take as take
+from disentangle_jax.training.logging import Progress as Progress
 from disentangle_jax.training.logging import duration as duration
 from disentangle_jax.training.logging import read_metrics as read_metrics
 from disentangle_jax.training.loop import Interrupted as Interrupted
@@ -22,10 +25,12 @@ from disentangle_jax.training.loop import train as train
 from disentangle_jax.training.memory import TooLarge as TooLarge
 from disentangle_jax.training.processes import join_processes as join_processes
 from disentangle_jax.training.provenance import recipe as recipe
-from disentangle_jax.training.provenance import write_json as write_json
 from disentangle_jax.training.run import Run as Run
-from disentangle_jax.training.run import check_workdir as check_workdir
-from disentangle_jax.training.run import config_from_json as config_from_json
 from disentangle_jax.training.run import load_split as load_split
 from disentangle_jax.training.run import prepare as prepare
-from disentangle_jax.training.run import read_config as read_config
+from disentangle_jax.training.states import restore as restore
+from disentangle_jax.training.workdir import check_workdir as check_workdir
+from disentangle_jax.training.workdir import check_writable as check_writable
+from disentangle_jax.training.workdir import has_checkpoint as has_checkpoint
+from disentangle_jax.training.workdir import read_config as read_config
+from disentangle_jax.training.workdir import start_workdir as start_workdir

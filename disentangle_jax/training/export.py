@@ -5,10 +5,12 @@ import os
 import pathlib
 import shutil
 
-from disentangle_jax.training import lanes
+import jax
+
 from disentangle_jax.training import program as program_lib
 from disentangle_jax.training.checkpoint import Checkpoints
-from disentangle_jax.training.run import Run, start_workdir
+from disentangle_jax.training.run import Run
+from disentangle_jax.training.workdir import start_workdir
 from disentangle_jax.types import unknown_name
 
 
@@ -31,19 +33,16 @@ def export_lane(run: Run, name: str, workdir: str | os.PathLike) -> Run:
         raise ValueError(f"export_lane: `workdir` must not exist, and {workdir} does.")
     number = names.index(name)
     keep = run.config.train.keep_checkpoints
-    like = program_lib.abstract_carry(run, program_lib.build(run))
+    like = program_lib.abstract_carry(run)
     with Checkpoints(run.workdir / "checkpoints", keep=keep) as checkpoints:
         carry = checkpoints.restore(like)
     if carry is None:
         raise ValueError(f"export_lane: {run.workdir} holds no checkpoint yet.")
-    step = int(carry.step)
-    inside = run.lane_run(run.lanes[number])
+    inside = run.models()[number]
     alone = dataclasses.replace(inside, workdir=workdir)
-    start_workdir(alone)
+    start_workdir(alone.config, workdir)
     shutil.copy(inside.workdir / "metrics.jsonl", workdir / "metrics.jsonl")
-    state, average, alive = lanes.take(
-        (carry.state, carry.average, carry.alive), number
-    )
+    own = jax.tree.map(lambda leaf: leaf[number : number + 1], carry)
     with Checkpoints(workdir / "checkpoints", keep=keep) as checkpoints:
-        checkpoints.save(step, program_lib.Carry(carry.step, state, average, alive))
+        checkpoints.save(int(carry.step), own)
     return alone

@@ -9,8 +9,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from disentangle_jax import data
-from disentangle_jax.training.program import batch_spec
+from disentangle_jax.training.program import batch_spec, own_batches
 from disentangle_jax.training.run import Run
 
 HostBatch = dict[str, np.ndarray]
@@ -54,8 +53,10 @@ def _stacked(batches: Iterator[HostBatch], count: int) -> Iterator[HostBatch]:
 
 
 def _host_batches(run: Run, start: int) -> Iterator[HostBatch]:
-    if not run.laned or run.config.lanes.same_batches:
-        return _one_stream(run, run.config.data.seed, start)
+    if not own_batches(run):
+        config = run.config
+        own = run.laned and not config.lanes.same_batches
+        return _one_stream(run, run.lanes[0].seed if own else config.data.seed, start)
     lanes, _ = _local_part(run)
     streams = [_one_stream(run, run.lanes[n].seed, start) for n in lanes]
     return (
@@ -67,13 +68,10 @@ def _host_batches(run: Run, start: int) -> Iterator[HostBatch]:
 def _one_stream(run: Run, seed: int, start: int) -> Iterator[HostBatch]:
     """Yields the batches of one seed; batch ``t`` depends on the seed and t alone."""
     config = run.config.train
-    changed = None
-    if run.method.feed == "pairs":
-        changed = run.config.data.changed_factors
-        changed = int(changed) if changed.isdigit() else changed
     _, rows = _local_part(run)
-    stream = data.pipeline(
+    return run.method.inputs.stream(
         run.train_set,
+        run.config.data,
         batch_size=config.batch_size,
         seed=seed,
         start_step=start,
@@ -81,33 +79,7 @@ def _one_stream(run: Run, seed: int, start: int) -> Iterator[HostBatch]:
         prefetch=config.prefetch,
         process_index=rows.start // len(rows),
         process_count=config.batch_size // len(rows),
-        pairs=changed,
     )
-    images = (
-        {name: batch[name] for name in ("image", "image2") if name in batch}
-        for batch in stream
-    )
-    if run.method.feed == "labels":
-        return _with_labels(run, images, seed, start)
-    return images
-
-
-def _with_labels(
-    run: Run, images: Iterator[HostBatch], seed: int, start: int
-) -> Iterator[HostBatch]:
-    """Adds a batch of labelled images, cycled from a small set fixed by the seed."""
-    config = run.config
-    rng = np.random.default_rng([seed, config.data.num_labels])
-    known = rng.choice(run.train_set.indices, config.data.num_labels, replace=False)
-    _, rows = _local_part(run)
-    for step, batch in enumerate(images, start):
-        places = step * config.train.batch_size + np.asarray(rows)
-        chosen = known[places % len(known)]
-        yield {
-            **batch,
-            "labelled_image": run.train_set.images(chosen),
-            "labels": run.train_set.factors(chosen).astype(np.int32),
-        }
 
 
 def _local_part(run: Run) -> tuple[range, range]:

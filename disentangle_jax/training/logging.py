@@ -13,6 +13,8 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from disentangle_jax import files
+
 
 class MetricsWriter:
     """Appends rows to ``metrics.jsonl`` and to TensorBoard's event files.
@@ -70,9 +72,7 @@ def _keep_rows_until(path: pathlib.Path, step: int) -> None:
     if not path.exists():
         return
     rows = [row for row in read_metrics(path.parent) if row["step"] <= step]
-    partial = path.with_suffix(".jsonl.partial")
-    partial.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    partial.replace(path)
+    files.write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
 class Progress:

@@ -15,7 +15,6 @@ from jax.sharding import PartitionSpec as P
 from disentangle_jax import models
 from disentangle_jax.training import memory
 from disentangle_jax.training import program as program_lib
-from disentangle_jax.training import run as run_lib
 from disentangle_jax.training.checkpoint import Checkpoints
 from disentangle_jax.training.feed import device_batches
 from disentangle_jax.training.logging import MetricsWriter, Progress, duration
@@ -27,7 +26,8 @@ from disentangle_jax.training.processes import (
 )
 from disentangle_jax.training.program import Carry, Program
 from disentangle_jax.training.run import Run
-from disentangle_jax.training.start import begin_from
+from disentangle_jax.training.states import begin_from
+from disentangle_jax.training.workdir import start_workdir
 
 # Floating-point operations a second that a training step was seen to reach on a CPU
 # core; only for the first guess of a run's length, which the progress line corrects.
@@ -89,14 +89,14 @@ def train(run: Run) -> Carry:
     config = run.config.train
     memory.check(run)
     program = program_lib.build(run)
-    run_lib.start_workdir(run)
+    start_workdir(run.config, run.workdir)
     checkpoints = Checkpoints(run.workdir / "checkpoints", keep=config.keep_checkpoints)
     with checkpoints, StopSignals() as stop:
-        like = program_lib.abstract_carry(run, program)
+        like = program_lib.abstract_carry(run)
         carry = checkpoints.restore(like)
         _announce(run, program, like, 0 if carry is None else int(carry.step))
         if carry is None:
-            carry = _initial_carry(run, program, like)
+            carry = _initial_carry(run, like)
         else:
             print(f"continuing from the checkpoint of step {int(carry.step)}")
         start = int(carry.step)
@@ -107,9 +107,9 @@ def train(run: Run) -> Carry:
             return _steps(run, program, carry, checkpoints, rows, stop)
 
 
-def _initial_carry(run: Run, program: Program, like: Carry) -> Carry:
+def _initial_carry(run: Run, like: Carry) -> Carry:
     places = jax.tree.map(lambda s: s.sharding, like)
-    carry = jax.jit(program.init, out_shardings=places)()
+    carry = jax.jit(lambda: program_lib.initial(run), out_shardings=places)()
     if run.config.train.start_from:
         carry = begin_from(run, carry)
     return carry
@@ -122,9 +122,7 @@ class Rows:
     """
 
     def __init__(self, run: Run, start: int):
-        folders = [run.workdir]
-        if run.laned:
-            folders = [run.lane_run(lane).workdir for lane in run.lanes]
+        folders = [model.workdir for model in run.models()]
         self._writers = []
         if is_first():
             for folder in folders:
@@ -155,7 +153,6 @@ class Rows:
             for name in fetched[0]
         }
         count = len(self._names)
-        terms = {name: values.reshape(-1, count) for name, values in terms.items()}
         alive = terms.pop("alive").astype(bool)
         last = waiting[-1][0]
         first = last - len(alive) + 1
@@ -229,10 +226,14 @@ def _steps(
             waiting.clear()
 
     for batches in device_batches(run, start):
-        if program_lib.fits_before(run, step):
-            fit = jax.jit(program.fit, donate_argnums=0, out_shardings=places[0])
-            carry = fit(carry, constants)
-        inputs = {"batches": batches, "constants": constants}
+        if run.method.refit_due(step):
+            refit = jax.jit(program.refit, donate_argnums=0, out_shardings=places[0])
+            carry = refit(carry, constants)
+        inputs = {
+            "step": np.int32(step),
+            "batches": batches,
+            "constants": constants,
+        }
         votes = agreement.votes(stop.received is not None)
         carry, terms, stop_wished = compiled(carry, inputs, votes)
         step += config.steps_per_dispatch

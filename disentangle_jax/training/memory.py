@@ -132,8 +132,8 @@ def _abstract_arguments(run: Run) -> tuple[Any, ...]:
     share = run.mesh.shape["data"]
     batch = {
         name: jax.ShapeDtypeStruct((s.shape[0] // share, *s.shape[1:]), s.dtype)
-        for name, s in run.example().items()
-    } | run.labelled_example()
+        for name, s in run.batch_shapes().items()
+    } | run.constant_shapes()
     key = jax.eval_shape(lambda: jax.random.key(0))
     state = jax.eval_shape(run.method.init, key, batch)
     scalar = jax.ShapeDtypeStruct((), "float32")

@@ -1,7 +1,6 @@
-"""The recipe that stands beside every number: versions, device, commit."""
+"""The recipe stored beside every number: versions, device, commit."""
 
 import importlib.metadata
-import json
 import os
 import pathlib
 import platform
@@ -64,10 +63,3 @@ def _git(file: pathlib.Path, *arguments: str) -> str:
         check=True,
     )
     return out.stdout.strip()
-
-
-def write_json(path: pathlib.Path, value: Any) -> None:
-    """Writes `value` to `path` at once: a reader sees the old file or the new."""
-    partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_text(json.dumps(value, indent=2) + "\n")
-    partial.replace(path)

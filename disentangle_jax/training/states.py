@@ -1,20 +1,22 @@
-"""The first state of a run that begins where another one ended."""
+"""States from checkpoints: for evaluation, and as the start of another run."""
 
 import jax
 
 from disentangle_jax.training import program as program_lib
 from disentangle_jax.training.checkpoint import Checkpoints
 from disentangle_jax.training.program import Carry
-from disentangle_jax.training.run import Run, prepare, read_config
+from disentangle_jax.training.run import Run, prepare
+from disentangle_jax.training.workdir import has_checkpoint, read_config
+from disentangle_jax.types import State
 
 
 def begin_from(run: Run, carry: Carry) -> Carry:
     """Returns `carry` with the state that the run ``train.start_from`` ended with.
 
     Parameters and the networks' statistics are taken over, and with
-    ``train.start_optimizer`` the state of the optimizer; lane by lane where there are
-    lanes. Steps count from 0 again. Where the other run kept an average of its
-    parameters, the average is what is taken.
+    ``train.start_optimizer`` the state of the optimizer, lane by lane. Steps count from
+    0 again. Where the other run kept an average of its parameters, the average is
+    taken.
 
     Args:
       run: the run that begins.
@@ -22,12 +24,8 @@ def begin_from(run: Run, carry: Carry) -> Carry:
     """
     folder = run.config.train.start_from
     other = prepare(read_config(folder), folder, devices=run.mesh.devices.flat)
-    like = program_lib.abstract_carry(other, program_lib.build(other))
-    keep = other.config.train.keep_checkpoints
-    with Checkpoints(other.workdir / "checkpoints", keep=keep) as checkpoints:
-        found = checkpoints.restore(like)
-    old = program_lib.evaluated_state(other, found)
-    print(f"beginning with the parameters of {folder} after {int(found.step)} steps")
+    old = restore(other)
+    print(f"beginning with the parameters of {folder} after {old.step.max()} steps")
     state = carry.state._replace(
         params=_placed(old.params, carry.state.params),
         model_state=_placed(old.model_state, carry.state.model_state),
@@ -50,3 +48,19 @@ def _placed(old, new):
         for leaf, place in zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True)
     ]
     return jax.tree.unflatten(jax.tree.structure(new), leaves)
+
+
+def restore(run: Run) -> State:
+    """Returns the state ``[L, …]`` of the newest checkpoint of `run`, for evaluation.
+
+    Builds no program and moves no data. Where an average of the parameters is kept, it
+    takes their place.
+    """
+    if not has_checkpoint(run.workdir):
+        raise ValueError(
+            f"workdir: {run.workdir} holds no checkpoint yet; train it first."
+        )
+    keep = run.config.train.keep_checkpoints
+    with Checkpoints(run.workdir / "checkpoints", keep=keep) as checkpoints:
+        carry = checkpoints.restore(program_lib.abstract_carry(run))
+    return program_lib.evaluated_state(run, carry)

@@ -1,0 +1,318 @@
+"""What the papers' protocols share: models in stages, then one page.
+
+A config with a section ``experiment`` describes a protocol. Its other sections are what
+the models have in common. A protocol lists its models as rows, stage by stage; rows that
+share a compiled program are trained together as lanes of one run. Each run has a folder
+of its own below the protocol's: it is resumed, evaluated and reported as any other run,
+and a protocol that was stopped continues where it was.
+"""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import ml_collections
+
+from disentangle_jax import evaluation, files, registry, reports, rows, training
+from disentangle_jax.evaluation import Trained
+from disentangle_jax.types import unknown_name
+
+PROTOCOLS = registry.Registry("protocol", "disentangle_jax.experiments")
+
+
+class ProtocolDescription(NamedTuple):
+    """What is known of a protocol.
+
+    Attributes:
+      question: what it asks, in one sentence.
+      reference: the paper, with its tables and figures.
+      options: fields of the section ``experiment`` and their defaults.
+    """
+
+    question: str
+    reference: str
+    options: Mapping[str, Any]
+
+
+def define(*, question: str, reference: str, options: Mapping[str, Any]) -> Callable:
+    """Returns a decorator that describes a subclass of :class:`Protocol`."""
+    return PROTOCOLS.decorator(ProtocolDescription(question, reference, options))
+
+
+class Stage(NamedTuple):
+    """Models of a protocol that are trained at the same time.
+
+    Attributes:
+      name: its folder below the protocol's.
+      fields: fields that all of its models change, by dotted names.
+      rows: fields that each of its models changes besides; empty for the lanes of the
+        config (its seeds).
+      after: name of an earlier stage whose parameters its models start from.
+      before: writes the files that `fields` name, from the models of earlier stages.
+    """
+
+    name: str
+    fields: Mapping[str, Any]
+    rows: Sequence[rows.Row] = ()
+    after: str = ""
+    before: Callable[[], None] | None = None
+
+
+class Result(NamedTuple):
+    """What a protocol found.
+
+    Attributes:
+      title: of the page.
+      values: the numbers, for ``result.json``.
+      parts: tables and figures of the page, in order.
+    """
+
+    title: str
+    values: dict[str, Any]
+    parts: Sequence[reports.Table | reports.Figure]
+
+
+class Protocol:
+    """A protocol of a paper: override both methods, and decorate with :func:`define`."""
+
+    def stages(
+        self, config: ml_collections.ConfigDict, workdir: pathlib.Path
+    ) -> list[Stage]:
+        """Returns the stages in their order; empty for protocols that train nothing.
+
+        Raises:
+          ValueError: the config contradicts the protocol.
+        """
+        raise NotImplementedError
+
+    def result(
+        self,
+        config: ml_collections.ConfigDict,
+        workdir: pathlib.Path,
+        models: Mapping[str, list["Model"]],
+    ) -> Result:
+        """Returns tables and figures of the evaluated models, which come by stage."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """One evaluated model of a protocol.
+
+    Attributes:
+      run: the run of this model alone.
+      load: returns the trained model.
+    """
+
+    run: training.Run
+    load: Callable[[], Trained]
+
+    @property
+    def hyper(self) -> dict[str, float]:
+        """Its hyperparameters."""
+        return self.run.lanes[0].hyper
+
+    @functools.cached_property
+    def scores(self) -> dict[str, Any]:
+        """Its ``scores.json``."""
+        return evaluation.read_scores(self.run.workdir)
+
+
+class Pack(NamedTuple):
+    """Rows of one stage that share a compiled program, as one run with lanes.
+
+    Attributes:
+      stage: its stage.
+      name: its folder below the protocol's.
+      config: of the run, ``train.start_from`` left open.
+      after: folder of the pack whose parameters it starts from, or "".
+      models: how many it holds.
+    """
+
+    stage: Stage
+    name: str
+    config: ml_collections.ConfigDict
+    after: str
+    models: int
+
+    @property
+    def work(self) -> float:
+        """Number of examples that its models are trained on."""
+        train = self.config.train
+        return float(train.num_steps * train.batch_size * self.models)
+
+
+class Experiment(NamedTuple):
+    """A checked protocol: nothing was trained or written yet.
+
+    Attributes:
+      config: the complete config.
+      workdir: folder of the protocol.
+      protocol: what it does.
+      packs: its runs, in their order.
+    """
+
+    config: ml_collections.ConfigDict
+    workdir: pathlib.Path
+    protocol: Protocol
+    packs: list[Pack]
+
+
+def names() -> tuple[str, ...]:
+    """Returns the names of the library's protocols, for ``experiment.name``."""
+    return PROTOCOLS.names()
+
+
+def describe(name: str) -> ProtocolDescription:
+    """Returns what is known of a protocol."""
+    return PROTOCOLS.get(name, "experiments.describe").description
+
+
+def prepare(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> Experiment:
+    """Checks a protocol, and the config of each of its runs.
+
+    Args:
+      config: a complete config with a section ``experiment``.
+      workdir: folder of the protocol.
+
+    Raises:
+      ValueError: the config contradicts the protocol, or that of a stage is wrong.
+      FileNotFoundError: a dataset's file is missing; says what to fetch.
+    """
+    workdir = pathlib.Path(workdir)
+    name = config.experiment.name
+    definition = PROTOCOLS.get(name, "config", "experiment.name")
+    options = definition.description.options
+    for field in config.experiment:
+        if field != "name" and field not in options:
+            raise unknown_name(f"experiment {name!r}", "field", field, list(options))
+    for field, value in options.items():
+        if field not in config.experiment:
+            config.experiment[field] = value
+    training.check_workdir(config, workdir)
+    protocol = definition()
+    packs: list[Pack] = []
+    for stage in protocol.stages(config, workdir):
+        packs += _packs(config, stage, packs)
+    for pack in packs:
+        # Files that earlier stages write are not there yet: left out of the check.
+        alone = rows.apply(pack.config, {"data.hold_out": ""})
+        try:
+            training.check_workdir(_started(pack, workdir).config, workdir / pack.name)
+            evaluation.check(training.prepare(alone, workdir / "checked"))
+        except ValueError as error:
+            raise ValueError(f"stage {pack.name}: {error}") from None
+    return Experiment(config, workdir, protocol, packs)
+
+
+def _packs(
+    config: ml_collections.ConfigDict, stage: Stage, earlier: Sequence[Pack]
+) -> list[Pack]:
+    base = config.copy_and_resolve_references()
+    del base["experiment"]
+    base = rows.apply(base, stage.fields)
+    models = list(stage.rows) or rows.of(base)
+    if len(models) == 1 and not stage.rows and not config.lanes.rows:
+        parts, configs = [models], [base]
+    else:
+        base.lanes.update(seeds=1, sweep={}, rows=())
+        parts = rows.packs(base, models, lambda _, group: len(group))
+        configs = [rows.together(base, part) for part in parts]
+    before = [pack.name for pack in earlier if pack.stage.name == stage.after]
+    packs = []
+    for number, (part, own) in enumerate(zip(parts, configs)):
+        name = stage.name if len(parts) == 1 else f"{stage.name}/{number}"
+        after = before[number] if stage.after else ""
+        packs.append(Pack(stage, name, own, after, len(part)))
+    return packs
+
+
+def _started(pack: Pack, workdir: pathlib.Path) -> Pack:
+    """Returns a pack that starts from the run before it, if there is one."""
+    if not pack.after:
+        return pack
+    start = {"train.start_from": str(workdir / pack.after)}
+    return pack._replace(config=rows.apply(pack.config, start))
+
+
+def run(experiment: Experiment) -> pathlib.Path:
+    """Runs what is missing of a protocol and draws its page; returns its path."""
+    config, workdir, protocol, packs = experiment
+    training.start_workdir(config, workdir)
+    models: dict[str, list[Model]] = {}
+    total = sum(pack.models for pack in packs)
+    spent = done = 0.0
+    for number, pack in enumerate(packs, start=1):
+        left = ""
+        if done:
+            ahead = sum(other.work for other in packs[number - 1 :])
+            left = f", about {training.duration(spent / done * ahead)} left in all"
+        print(
+            f"stage {number} of {len(packs)}: {pack.name}, {pack.models} of {total} "
+            f"models{left}",
+            flush=True,
+        )
+        began = time.monotonic()
+        if pack.stage.before is not None:
+            pack.stage.before()
+        prepared = training.prepare(_started(pack, workdir).config, workdir / pack.name)
+        models.setdefault(pack.stage.name, []).extend(_models(prepared))
+        if evaluation.is_complete(prepared):
+            print("already trained and evaluated")
+            continue
+        training.train(prepared)
+        evaluation.evaluate(prepared)
+        for folder in evaluation.folders(prepared):
+            reports.write(folder)
+        spent += time.monotonic() - began
+        done += pack.work
+    return _write_result(config, workdir, protocol.result(config, workdir, models))
+
+
+def _models(prepared: training.Run) -> list[Model]:
+    loaded = functools.cache(lambda: list(evaluation.load_models(prepared)))
+    return [
+        Model(alone, lambda number=number: loaded()[number])
+        for number, alone in enumerate(prepared.models())
+    ]
+
+
+def _write_result(
+    config: ml_collections.ConfigDict, workdir: pathlib.Path, result: Result
+) -> pathlib.Path:
+    written = {
+        "values": result.values,
+        "config": json.loads(config.to_json()),
+        **training.recipe(),
+    }
+    files.write_json(workdir / "result.json", written)
+    for part in result.parts:
+        if isinstance(part, reports.Table):
+            print(f"\n{part.title}\n{part.text()}")
+    return reports.write_parts(workdir, result.title, result.parts, written)
+
+
+def spread(values: Sequence[float], form: str = ".3f") -> str:
+    """Returns ``mean ± standard deviation`` (n − 1) of values over seeds."""
+    mean, deviation = reports.plots.mean_and_deviation(list(values))
+    text = format(mean, form)
+    return text if deviation is None else f"{text} ± {format(deviation, form)}"
+
+
+def untrained(scores: Mapping[str, Any]) -> bool:
+    """Returns whether a model's error is above half that of the mean image.
+
+    Such a model has learned too little to be ranked.
+    """
+    errors = scores["reconstruction"]
+    return errors["mse"] > 0.5 * errors["mse_of_mean_image"]
+
+
+def value(scores: Mapping[str, Any], score: str, key: str | None = None) -> float:
+    """Returns one number of a ``scores.json``; its headline where `key` is None."""
+    values = scores["metrics"][score]["values"]
+    return next(iter(values.values())) if key is None else values[key]
