@@ -1,4 +1,4 @@
-"""Running the packs of a sweep, and telling how far it is."""
+"""Runs the packs of a sweep and reports its progress."""
 
 import contextlib
 import errno
@@ -19,7 +19,7 @@ from launch import claims
 
 
 def set_up_process() -> None:
-    """Sets what a process that trains sets once."""
+    """Applies the process-wide settings of a process that trains."""
     logging.set_verbosity(logging.ERROR)
     warnings.showwarning = lambda message, *_: print(f"warning: {message}")
     training.use_compilation_cache()
@@ -34,7 +34,7 @@ def work(
     sweep: sweep_lib.Sweep,
     *,
     packs: Iterable[int] | None = None,
-    tell: Callable[[str], None] = print,
+    report: Callable[[str], None] = print,
 ) -> None:
     """Runs packs whose rows are missing, until all rows are there.
 
@@ -44,10 +44,10 @@ def work(
     Args:
       sweep: the sweep.
       packs: numbers of the packs to run; None for all.
-      tell: takes messages.
+      report: called with each message.
 
     Raises:
-      Failed: some packs failed; each has told why. The others were run.
+      Failed: some packs failed; each has reported why. The others were run.
       training.Interrupted: a signal stopped it, with the state saved.
     """
     wanted = sweep.packs if packs is None else [sweep.packs[n] for n in packs]
@@ -66,12 +66,12 @@ def work(
             except claims.Held as holder:
                 held.append(pack)
                 if first:
-                    tell(f"pack {pack.number}: run by {holder}")
+                    report(f"pack {pack.number}: run by {holder}")
             except training.Interrupted:
                 raise
             except Exception as error:
                 failures[pack.number] = _record_failure(sweep, pack, error)
-                tell(f"pack {pack.number} failed: {failures[pack.number]}")
+                report(f"pack {pack.number} failed: {failures[pack.number]}")
         waiting = held
         first = False
         if waiting:

@@ -1,10 +1,10 @@
 """What the papers' protocols share: models in stages, then one page.
 
 A config with a section ``experiment`` describes a protocol. Its other sections are what
-the models have in common. A protocol lists its models as rows, stage by stage; rows that
-share a compiled program are trained together as lanes of one run. Each run has a folder
-of its own below the protocol's: it is resumed, evaluated and reported as any other run,
-and a protocol that was stopped continues where it was.
+the models have in common. A protocol lists its models as rows, stage by stage; rows
+that share a compiled program are trained together as lanes of one run. Each run has a
+folder of its own below the protocol's: it is resumed, evaluated and reported as any
+other run, and a protocol that was stopped continues where it was.
 """
 
 import dataclasses
@@ -77,7 +77,7 @@ class Result(NamedTuple):
 
 
 class Protocol:
-    """A protocol of a paper: override both methods, and decorate with :func:`define`."""
+    """A protocol of a paper: subclass it and decorate with :func:`define`."""
 
     def stages(
         self, config: ml_collections.ConfigDict, workdir: pathlib.Path
