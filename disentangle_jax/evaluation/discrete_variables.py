@@ -78,8 +78,8 @@ class DiscreteVariables:
         yield Sheet(
             "manipulations",
             "Continuous latents by mutual information",
-            "Each row varies one latent of a test image from -3 to 3; the class and the "
-            "other latents stay fixed. The label gives the latent's mutual information "
+            "Each row varies one latent of a test image from -3 to 3; class and other "
+            "latents stay fixed. The label gives the latent's mutual information "
             "with the image in nats, largest first; latents near 0 are unused.",
             arrays["manipulations"],
             [f"z{latent + 1}  {nats:.2f}" for latent, nats in found],

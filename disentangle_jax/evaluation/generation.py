@@ -11,11 +11,16 @@ import numpy as np
 
 from disentangle_jax import files, metrics, sampling
 from disentangle_jax.evaluation.examples import Seen, training_codes
-from disentangle_jax.evaluation.protocol import Evaluated, Number, Pair, define
+from disentangle_jax.evaluation.protocol import (
+    Evaluated,
+    Number,
+    Pair,
+    define,
+    evaluators,
+)
 from disentangle_jax.evaluation.sections import Section, Sheet, in_rows
-from disentangle_jax.evaluation.trained import Trained, load_models
-from disentangle_jax.training import Run
-from disentangle_jax.training.logging import Progress
+from disentangle_jax.evaluation.trained import Trained, check_trained, load_models
+from disentangle_jax.training import Progress, Run
 
 _SAMPLES, _ROW = 40, 10
 _CHUNKS, _CHUNK_SAMPLES = 4, 9
@@ -223,6 +228,16 @@ def _statistics(
     return metrics.feature_statistics(
         shown(), weights=run.config.eval.fid_weights, keep_features=True
     )
+
+
+def check_generates(run: Run, command: str) -> None:
+    """Raises a ValueError where a command needs images and a run generates none."""
+    if "generation" not in evaluators(run):
+        raise ValueError(
+            f"{command}: needs images, and {run.config.method.name} generates none from "
+            f"{run.config.data.name}; its report shows what it learned."
+        )
+    check_trained(run)
 
 
 def sample(run: Run) -> list[pathlib.Path]:

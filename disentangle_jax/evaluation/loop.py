@@ -8,31 +8,16 @@ import json
 import math
 import pathlib
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from disentangle_jax import files, metrics, training
+from disentangle_jax import files, metrics, rows, training
 from disentangle_jax.evaluation import protocol, stored
 from disentangle_jax.evaluation.examples import Examples, Seen
 from disentangle_jax.evaluation.protocol import Evaluator
 from disentangle_jax.evaluation.trained import Trained, load_models
 from disentangle_jax.training import Run
-from disentangle_jax.training.run import start_workdir
-
-
-class Result(NamedTuple):
-    """One evaluated model.
-
-    Attributes:
-      model: the model.
-      scores: its ``scores.json``.
-      arrays: its ``pictures.npz``.
-    """
-
-    model: Trained
-    scores: dict[str, Any]
-    arrays: dict[str, np.ndarray]
 
 
 def evaluate(run: Run) -> dict[str, Any]:
@@ -46,13 +31,15 @@ def evaluate(run: Run) -> dict[str, Any]:
       The scores. Where the run has lanes: the scores of each lane by its name; their
       files are in the folders of the lanes.
     """
-    found = [result.scores for result in evaluate_models(run)]
+    found = [scores for _, scores in evaluate_models(run)]
     if not run.laned:
         return found[0]
     return {lane.name: scores for lane, scores in zip(run.lanes, found, strict=True)}
 
 
-def evaluate_models(run: Run, *, again: bool = True) -> Iterator[Result]:
+def evaluate_models(
+    run: Run, *, again: bool = True
+) -> Iterator[tuple[Trained, dict[str, Any]]]:
     """Yields each model of `run` with its scores, as soon as these are written.
 
     Args:
@@ -60,15 +47,14 @@ def evaluate_models(run: Run, *, again: bool = True) -> Iterator[Result]:
       again: whether to recompute scores that a model's folder already holds for its
         config and its step.
     """
-    names = protocol.evaluators(run)
-    evaluators = {name: protocol.get(name)(run) for name in names}
+    evaluators = {name: protocol.get(name)(run) for name in protocol.evaluators(run)}
     examples = Examples(run)
     for number, model in enumerate(load_models(run)):
         if run.laned:
             print(f"lane {number + 1} of {len(run.lanes)}: {run.lanes[number].name}")
-            start_workdir(model.run)
-        found = None if again else _stored(model, names)
-        yield found or _evaluate(model, evaluators, Seen(model, examples))
+            training.start_workdir(model.run.config, model.run.workdir)
+        scores = None if again else _stored(model.run, int(model.state.step))
+        yield model, scores or _evaluate(model, evaluators, Seen(model, examples))
 
 
 def folders(run: Run) -> list[pathlib.Path]:
@@ -76,22 +62,30 @@ def folders(run: Run) -> list[pathlib.Path]:
     return [own.workdir for own in run.models()]
 
 
-def _stored(model: Trained, names: tuple[str, ...]) -> Result | None:
-    """Returns what a model's folder holds; None unless it is of this model."""
-    folder = model.run.workdir
+def is_complete(run: Run) -> bool:
+    """Returns whether all models of `run` are trained to the end and evaluated."""
+    steps = run.config.train.num_steps
+    return all(_stored(own, steps) is not None for own in run.models())
+
+
+def _stored(run: Run, step: int) -> dict[str, Any] | None:
+    """Returns the scores in a model's folder; None unless they are up to date."""
     try:
-        scores = stored.read_scores(folder)
+        scores = stored.read_scores(run.workdir)
     except ValueError:
         return None
+    old, new = rows.flat(scores["config"]), rows.flat(run.config)
     current = (
-        scores["config"] == json.loads(model.run.config.to_json())
-        and scores["settings"]["step"] == int(model.state.step)
-        and scores["evaluators"] == list(names)
+        not rows.differences(old, new, rows.RESULT)
+        and scores["settings"]["step"] == step
+        and scores["evaluators"] == list(protocol.evaluators(run))
     )
-    return Result(model, scores, stored.read_arrays(folder)) if current else None
+    return scores if current else None
 
 
-def _evaluate(model: Trained, evaluators: dict[str, Evaluator], seen: Seen) -> Result:
+def _evaluate(
+    model: Trained, evaluators: dict[str, Evaluator], seen: Seen
+) -> dict[str, Any]:
     run = model.run
     scores: dict[str, Any] = {
         "reconstruction": {},
@@ -135,7 +129,7 @@ def _evaluate(model: Trained, evaluators: dict[str, Evaluator], seen: Seen) -> R
     else:
         (run.workdir / stored.ARRAYS).unlink(missing_ok=True)
     files.write_json(run.workdir / stored.SCORES, scores)
-    return Result(model, stored.read_scores(run.workdir), arrays)
+    return stored.read_scores(run.workdir)
 
 
 def _entry(score: metrics.Score) -> dict[str, Any]:

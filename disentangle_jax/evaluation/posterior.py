@@ -42,8 +42,8 @@ class PosteriorScores:
     labels in the config's ``study.logistic_labels``, in addition to the boosted trees
     of ``downstream``.
 
-    Arrays: ``posterior_codes`` ``[n, D]`` float16 mean codes of at most 1,000 images,
-    the same images for all models of a dataset, and ``posterior_kl`` ``[D]``.
+    Arrays: ``codes`` ``[n, D]``, float16 mean codes of at most 1,000 images, the same
+    images for all models of a dataset, and ``kl`` ``[D]``.
     """
 
     def __init__(self, run: Run):
@@ -55,14 +55,14 @@ class PosteriorScores:
     def evaluate(self, model: Trained, seen: Seen) -> Evaluated:
         mean, log_var, _ = seen.posterior
         codes, codes_test = seen.split(mean)
-        arrays = {"posterior_codes": codes[:_KEPT_CODES].astype(np.float16)}
+        arrays = {"codes": codes[:_KEPT_CODES].astype(np.float16)}
         values = {}
         if log_var is not None:
             divergence = np.asarray(losses.gaussian_kl_per_dim(mean, log_var))
             per_latent = divergence.mean(axis=0)
             values["kl"] = per_latent.sum()
             values["kl_active"] = (per_latent > _ACTIVE_NATS).sum()
-            arrays["posterior_kl"] = per_latent.astype(np.float32)
+            arrays["kl"] = per_latent.astype(np.float32)
             log_var = seen.split(log_var)[0]
         dependence = metrics.unsupervised(codes, log_var=log_var, seed=self._seed)
         values["tc_mean"] = dependence["gaussian_total_correlation"]

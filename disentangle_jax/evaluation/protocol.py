@@ -174,8 +174,13 @@ def describe(name: str) -> Description:
 
 def evaluators(run: Run) -> tuple[str, ...]:
     """Returns the names of a run's evaluators: its method's and its config's."""
-    added = run.config.eval.get("evaluators", ())
-    return tuple(dict.fromkeys((*run.method.evaluators, *added)))
+    return tuple(dict.fromkeys((*run.method.evaluators, *run.config.eval.evaluators)))
+
+
+def check(run: Run) -> None:
+    """Raises a ValueError where a run names an evaluator that does not exist."""
+    for name in evaluators(run):
+        get(name)
 
 
 def describe_number(

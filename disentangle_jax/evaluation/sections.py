@@ -1,7 +1,7 @@
 """Report sections as plain data: what an evaluator shows and ``reports`` draws.
 
 Users may subclass :class:`Section` and register how it is drawn with
-``reports.drawing.picture.register``.
+``reports.draw.register``.
 """
 
 import dataclasses

@@ -35,14 +35,11 @@ def read_scores(folder: str | os.PathLike) -> dict[str, Any]:
     """
     path = pathlib.Path(folder) / SCORES
     if not path.exists():
-        raise ValueError(
-            f"workdir: {folder} was not evaluated yet; run --mode=evaluate first."
-        )
+        raise ValueError(f"workdir: {folder} was not evaluated yet; evaluate it first.")
     scores = json.loads(path.read_text())
     if "evaluators" not in scores:
         raise ValueError(
-            f"workdir: {folder} was evaluated by an older version; run "
-            "--mode=evaluate again."
+            f"workdir: {folder} was evaluated by an older version; run evaluate again."
         )
     return scores
 

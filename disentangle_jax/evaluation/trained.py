@@ -9,13 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from disentangle_jax import config as config_lib
 from disentangle_jax import data, losses, models, training
 from disentangle_jax.batching import in_batches
 from disentangle_jax.methods import Method, as_unit_interval
 from disentangle_jax.training import Run
-from disentangle_jax.training.logging import Progress
-from disentangle_jax.training.run import has_checkpoint
 from disentangle_jax.types import Posterior, State, unknown_name
 
 
@@ -124,7 +121,9 @@ class Trained(NamedTuple):
         """
         shown = {}
         if label:
-            shown["done"] = Progress(label, len(indices), unit="examples").update
+            shown["done"] = training.Progress(
+                label, len(indices), unit="examples"
+            ).update
         return in_batches(
             lambda batch: function(self.state, dataset.images(batch)),
             indices,
@@ -169,9 +168,9 @@ def encode_images(
 
 def check_trained(run: Run) -> None:
     """Raises a ValueError where `run` has no checkpoint to evaluate."""
-    if not has_checkpoint(run.workdir):
+    if not training.has_checkpoint(run.workdir):
         raise ValueError(
-            f"workdir: {run.workdir} holds no checkpoint yet; run --mode=train first."
+            f"workdir: {run.workdir} holds no checkpoint yet; train it first."
         )
 
 
@@ -191,10 +190,11 @@ def load(workdir: str | os.PathLike) -> Trained:
     """
     workdir = pathlib.Path(workdir)
     lane = ""
-    if workdir.absolute().parent.name == "lanes" and not has_checkpoint(workdir):
+    if workdir.absolute().parent.name == "lanes" and not training.has_checkpoint(
+        workdir
+    ):
         lane, workdir = workdir.name, workdir.absolute().parents[1]
-    config = config_lib.complete(training.read_config(workdir))
-    run = training.prepare(config, workdir)
+    run = training.prepare(training.read_config(workdir), workdir)
     known = [own.name for own in run.lanes]
     if run.laned and not lane:
         raise ValueError(

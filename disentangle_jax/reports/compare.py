@@ -1,42 +1,30 @@
-"""Many runs on one page: scores over seeds, and the sheets of all models together."""
+"""Compares runs on one page: scores over seeds, and the pictures that all runs have."""
 
+import io
 import json
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from flax.traverse_util import flatten_dict
 from PIL import Image
 
-from disentangle_jax import metrics
-from disentangle_jax.reports import _html, _plots
-from disentangle_jax.reports._grids import latent_labels, panels, png, sheet
-from disentangle_jax.reports._page import (
-    Figure,
-    check_evaluated,
-    chunk_sheet,
-    read_pictures,
-    read_scores,
-    sample_sheet,
-    shows_topics,
-)
-from disentangle_jax.reports._tables import direction, format_value, score_rows
+from disentangle_jax import evaluation, files, rows
+from disentangle_jax.evaluation import Figure, Number, Section, Sheet, Table
+from disentangle_jax.reports import drawing, grids, markup, plots
+from disentangle_jax.reports.scores import format_value, run_sections
 
 _COLUMNS = 3  # Panels in a row of the saved sheets.
-_SHOWN = 10  # Images in a row.
-# What may differ between the seeds of one model: seeds, places, and how it is judged.
-_NOT_THE_MODEL = ("train.seed", "data.seed", "data.data_dir", "lanes.", "eval.")
-# What names a model first, where several differ.
+# Fields that name a model first, where several differ.
 _NAMING = ("model.name", "method.name", "data.name", "method.", "model.", "data.")
 
 
 class Group(NamedTuple):
-    """The runs of one model: equal but for their seeds.
+    """The runs of one model: equal except for their seeds.
 
     Attributes:
-      label: shortest text that tells it from the others of the page.
-      folders: of its runs.
+      label: shortest text that distinguishes the model from the others of the page.
+      folders: folders of its runs.
       scores: their ``scores.json``.
     """
 
@@ -46,15 +34,16 @@ class Group(NamedTuple):
 
     def values(self, name: str) -> list[float]:
         """Returns a score of each run that has it."""
-        found = [
-            {row.name: row.value for row in score_rows(scores)}.get(name)
+        return [
+            row.value
             for scores in self.scores
+            for row in evaluation.score_rows(scores)
+            if row.name == name and row.value is not None
         ]
-        return [value for value in found if value is not None]
 
 
 def find_runs(folders: Sequence[pathlib.Path]) -> list[pathlib.Path]:
-    """Returns the evaluated runs of some folders: their lanes where they have lanes.
+    """Returns the evaluated runs in some folders: their lanes where they have lanes.
 
     Raises:
       ValueError: there is none, or one of them was not evaluated.
@@ -66,9 +55,8 @@ def find_runs(folders: Sequence[pathlib.Path]) -> list[pathlib.Path]:
         if not folder.is_dir():
             raise ValueError(f"compare: there is no folder {folder}.")
         lanes = sorted((folder / "lanes").glob("*/scores.json"))
-        runs = [path.parent for path in lanes] or [folder]
-        for run in runs:
-            check_evaluated(run)
+        for run in [path.parent for path in lanes] or [folder]:
+            evaluation.read_scores(run)
             if run.resolve() not in [known.resolve() for known in found]:
                 found.append(run)
     return found
@@ -79,13 +67,12 @@ def write_comparison(
 ) -> pathlib.Path:
     """Draws several evaluated runs on one page, with its pictures as files beside it.
 
-    Runs that are equal but for their seeds are one model: its bars show mean and
+    Runs that are equal except for their seeds are one model: its bars show mean and
     standard deviation over the seeds, its pictures are those of its first run.
 
     Args:
-      folders: of runs with ``scores.json`` and ``pictures.npz``, or with lanes that
-        have them.
-      workdir: folder to write to; made where it is not there.
+      folders: folders of evaluated runs, or of runs whose lanes were evaluated.
+      workdir: folder to write to; created where it does not exist.
 
     Returns:
       The path of ``compare.html``, which needs no other file.
@@ -93,51 +80,41 @@ def write_comparison(
     groups = group_runs(find_runs(folders))
     workdir = pathlib.Path(workdir)
     workdir.mkdir(parents=True, exist_ok=True)
-    sections = [_runs_section(groups)]
-    kinds = (_score_sections, _scatter_section, _picture_sections)
-    documents = [shows_topics(folder) for group in groups for folder in group.folders]
-    if any(documents):
-        if not all(documents):
-            raise ValueError("compare: runs on documents and on images do not compare.")
-        kinds = (_score_sections,)
-    for parts in kinds:
-        for figure, body in parts(groups):
-            if figure is not None:
-                figure.save(workdir)
-            sections.append(body)
+    body = [
+        drawing.write_section(_runs_table(groups), workdir),
+        *_score_sections(groups, workdir),
+        *_pair_sections(groups, workdir),
+        *_picture_sections(groups, workdir),
+    ]
     count = sum(len(group.folders) for group in groups)
     path = workdir / "compare.html"
     title = f"{len(groups)} models, {count} runs compared"
-    _html.write(path, _html.page(title, sections))
+    files.write_text(path, markup.page(title, body))
     return path
 
 
 def group_runs(folders: Sequence[pathlib.Path]) -> list[Group]:
-    """Returns runs by model, in the order in which models first come."""
+    """Returns runs by model, in the order in which models first occur."""
     members: dict[str, list[pathlib.Path]] = {}
     configs: dict[str, dict[str, Any]] = {}
     for folder in folders:
-        config = flatten_dict(read_scores(folder)["config"], sep=".")
-        config = {
-            field: value
-            for field, value in config.items()
-            if not field.startswith(_NOT_THE_MODEL)
-        }
+        config = rows.flat(evaluation.read_scores(folder)["config"])
+        config = rows.identity(config, rows.MODEL)
         same = json.dumps(config, sort_keys=True)
         members.setdefault(same, []).append(folder)
         configs[same] = config
     labels = model_labels(list(configs.values()))
     return [
-        Group(label, runs, [read_scores(run) for run in runs])
+        Group(label, runs, [evaluation.read_scores(run) for run in runs])
         for label, runs in zip(labels, members.values())
     ]
 
 
 def model_labels(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns a name per config: the fewest fields that tell all of them apart.
+    """Returns a name per config: the fewest fields that distinguish all of them.
 
     Args:
-      configs: values by dotted field, all different. The model's name always stands
+      configs: values by dotted field, all different. The model's name always comes
         first; fields that are equal in all configs, or are not needed, do not appear.
     """
 
@@ -173,219 +150,168 @@ def _field_text(field: str, config: Mapping[str, Any]) -> str:
     return f"{field.split('.')[-1]}={text}"
 
 
-def _runs_section(groups: Sequence[Group]) -> str:
-    rows = []
+def _runs_table(groups: Sequence[Group]) -> Table:
+    lines = []
     for group in groups:
         config, settings = group.scores[0]["config"], group.scores[0]["settings"]
         steps = sorted({scores["settings"]["step"] for scores in group.scores})
         seeds = ", ".join(str(s["settings"]["seed"]) for s in group.scores)
-        what = (
+        text = (
             f"{config['model']['name']} trained as {config['method']['name']} on "
-            f"{config['data']['name']}, {' or '.join(map(str, steps))} steps, judged "
-            f"by {settings['num_train']} + {settings['num_test']} images"
+            f"{config['data']['name']}, {' or '.join(map(str, steps))} steps, "
+            f"evaluated on {settings['num_train']} + {settings['num_test']} examples"
         )
-        # FID grows as images get fewer: numbers of different counts do not compare.
+        # Distances grow as images get fewer: only equal numbers of images compare.
         counts = {
-            scores["metrics"]["fid"]["settings"]["samples_a"]
+            f"{name} on {score['settings']['samples_a']}"
             for scores in group.scores
-            if "fid" in scores["metrics"]
+            for name, score in scores["metrics"].items()
+            if "samples_a" in score["settings"]
         }
-        if counts:
-            what += f", FID by {' or '.join(map(str, sorted(counts)))}"
-        rows.append((group.label, seeds, what))
-    return _html.section(
+        lines.append((group.label, seeds, ", ".join([text, *sorted(counts)])))
+    return Table(
+        "models",
         "Models",
         "Runs that differ only in their seeds are one model. Pictures show the first "
         "seed.",
-        _html.table(("model", "seeds", "what it is"), rows, number=-1),
+        ("model", "seeds", "description"),
+        lines,
     )
 
 
-# The saved figure of a section, if there is one, and the section's HTML.
-_Part = tuple[Figure | None, str]
+def _score_sections(groups: Sequence[Group], workdir: pathlib.Path) -> Iterator[str]:
+    numbers = {
+        row.name: row.number
+        for group in groups
+        for scores in group.scores
+        for row in evaluation.score_rows(scores)
+        if row.number.compared
+        and row.value is not None
+        and not row.name.endswith("_train")
+    }
+    for file, title, lower in (
+        ("scores", "Scores", False),
+        ("errors", "Errors and distances", True),
+    ):
+        shown = {n: v for n, v in numbers.items() if (v.better == "lower") == lower}
+        if shown:
+            yield _bars(groups, shown, Section(file, title, ""), workdir)
 
 
-def _score_sections(groups: Sequence[Group]) -> Iterator[_Part]:
-    names = list(
-        dict.fromkeys(
-            row.name
-            for group in groups
-            for scores in group.scores
-            for row in score_rows(scores)
-            if row.value is not None and not row.name.endswith("_train")
-        )
-    )
-    errors = [name for name in names if direction(name) == "↓"]
-    errors = [name for name in errors if name != "mse_of_mean_image"]
-    kinds = (
-        ("scores", "Scores", [name for name in names if direction(name) != "↓"]),
-        ("errors", "Errors and distances", errors),
-    )
-    for file, title, shown in kinds:
-        titles = {name: f"{name} {direction(name)}".rstrip() for name in shown}
-        bars = {
-            titles[name]: {
-                group.label: group.values(name)
-                for group in groups
-                if group.values(name)
-            }
-            for name in shown
+def _bars(
+    groups: Sequence[Group],
+    shown: Mapping[str, Number],
+    section: Section,
+    workdir: pathlib.Path,
+) -> str:
+    titles = {name: f"{name} {number.arrow}".rstrip() for name, number in shown.items()}
+    bars = {
+        titles[name]: {
+            group.label: group.values(name) for group in groups if group.values(name)
         }
-        if not bars:
-            continue
-        figure = Figure(
-            file,
-            title,
-            "A bar is the mean over seeds, the black line one standard deviation to "
-            "either side, each cross one seed. Higher is better at ↑, lower at ↓.",
-            _plots.score_bars(
-                bars, [titles[name] for name in shown if _up_to_one(name)]
-            ),
-        )
-        body = _html.image(title, figure.content) + _numbers(bars)
-        yield figure, _html.section(title, figure.caption, body)
-
-
-def _up_to_one(name: str) -> bool:
-    score = name.partition(".")[0]
-    return score in metrics.names() and metrics.info(score).range[1] == 1.0
-
-
-def _scatter_section(groups: Sequence[Group]) -> Iterator[_Part]:
-    """Yields reconstruction loss against reconstruction FID ("Structure …", Fig. 8)."""
-    title = "Reconstruction: loss and FID"
-    points = {}
-    for group in groups:
-        for scores in group.scores:
-            values = {row.name: row.value for row in score_rows(scores)}
-            pair = values.get("bce"), values.get("fid.reconstruction")
-            if None not in pair:
-                points.setdefault(group.label, []).append(pair)
-    if not points:
-        why = (
-            "Not drawn: no run here holds both a Bernoulli reconstruction loss and an "
-            "FID. For FID evaluate with --config.eval.fid_weights=FILE."
-        )
-        yield None, _html.section(title, why)
-        return
+        for name in shown
+    }
+    up_to_one = [titles[name] for name, number in shown.items() if number.highest == 1]
     figure = Figure(
-        "loss_and_fid",
-        title,
-        "Each cross is a seed, each circle the mean of a model; lower is better in "
-        "both. Where pixels say the same of two models, FID may still tell them apart.",
-        _plots.scatter(points, "reconstruction loss (nats)", "reconstruction FID"),
+        section.name,
+        section.title,
+        "A bar is the mean over seeds, the black line one standard deviation to either "
+        "side, each cross one seed. Higher is better at ↑, lower at ↓.",
+        plots.score_bars(bars, up_to_one),
     )
-    yield figure, figure.html()
+    return drawing.write_section(figure, workdir) + _numbers(bars)
 
 
 def _numbers(bars: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
-    rows = []
+    lines = []
     for score, models in bars.items():
         for model, values in models.items():
-            mean, deviation = _plots.mean_and_deviation(values)
+            mean, deviation = plots.mean_and_deviation(values)
             text = format_value(mean)
             if deviation is not None:
                 text += f" ± {format_value(deviation)}"
-            rows.append((score, model, text, str(len(values))))
+            lines.append((score, model, text, str(len(values))))
     head = ("score", "model", "mean ± sd", "seeds")
-    return (
-        "<details><summary>The numbers</summary>"
-        f"{_html.table(head, rows, number=2)}</details>"
-    )
+    table = markup.table(head, lines, number=2)
+    return f"<details><summary>The numbers</summary>{table}</details>"
 
 
-def _picture_sections(groups: Sequence[Group]) -> Iterator[_Part]:
-    first = {group.label: read_pictures(group.folders[0]) for group in groups}
-    traversals = [
-        (
-            label,
-            sheet(
-                pictures["traversals"][0],
-                latent_labels(pictures["latent_groups"]),
-                tuple(pictures["latent_groups"]),
-            ),
-        )
-        for label, pictures in first.items()
-    ]
-    yield _panels(
-        "traversals",
-        "Latent traversals",
-        "One latent a row, in the order of the model, from its smallest to its largest "
-        "value on test images; the other latents stay. A bar joins the latents of one "
-        "variable.",
-        traversals,
-    )
-    yield _rows(
-        "reconstructions",
-        "Reconstructions",
-        "Test images, and below them what each model makes of them.",
-        _reconstruction_rows(first),
-    )
-    samples = []
-    for label, pictures in first.items():
-        samples.append((f"{label} hybrid", pictures["hybrids"]))
-        samples.append((f"{label} prior", pictures["priors"]))
-    yield _rows(
-        "samples",
-        "Samples",
-        "New images. Hybrid: each latent variable is taken from another stored code of "
-        "a training image. Prior: codes drawn from a standard normal distribution, "
-        "which models without a prior (AE, SAE, AdaAE) never saw in training.",
-        samples,
-    )
-    yield _panels(
-        "hybrids",
-        "Hybrid samples",
-        "More hybrid samples of each model.",
-        [(label, sample_sheet(p["hybrids"])) for label, p in first.items()],
-    )
-    yield _panels(
-        "chunk_hybrids",
-        "One part of the code changed at a time",
-        "The first column is one test image as the model sees it. In each row only the "
-        "named variables are taken from stored codes, the others stay.",
-        [(label, chunk_sheet(p)) for label, p in first.items()],
-    )
+def _shared_evaluators(groups: Sequence[Group]) -> list[str]:
+    """Returns the evaluators that all runs have."""
+    every = [scores["evaluators"] for group in groups for scores in group.scores]
+    return [name for name in every[0] if all(name in names for names in every)]
 
 
-def _reconstruction_rows(
-    first: Mapping[str, Mapping[str, np.ndarray]],
-) -> list[tuple[str, np.ndarray]]:
-    """Returns each model's reconstructions below the images they are of.
+def _pair_sections(groups: Sequence[Group], workdir: pathlib.Path) -> Iterator[str]:
+    """Yields the scatter plots that evaluators describe ("Structure …", Fig. 8)."""
+    for name in _shared_evaluators(groups):
+        for pair in evaluation.describe(name).pairs:
+            points = {}
+            for group in groups:
+                for scores in group.scores:
+                    numbers = evaluation.score_rows(scores)
+                    values = {row.name: row.value for row in numbers}
+                    point = values.get(pair.x), values.get(pair.y)
+                    if None not in point:
+                        points.setdefault(group.label, []).append(point)
+            if not points:
+                yield markup.section(pair.title, f"Not drawn: {pair.missing}")
+                continue
+            content = plots.scatter(points, pair.x_name, pair.y_name)
+            figure = Figure(pair.name, pair.title, pair.caption, content)
+            yield drawing.write_section(figure, workdir)
 
-    Models that were shown the same images share one row of them.
+
+def _picture_sections(groups: Sequence[Group], workdir: pathlib.Path) -> Iterator[str]:
+    """Yields the pictures that all models have, each beside those of the others."""
+    found = {
+        group.label: {
+            section.name: section
+            for section in run_sections(group.folders[0], group.scores[0])
+        }
+        for group in groups
+    }
+    first, *others = found.values()
+    for name in first:
+        if not all(name in sections for sections in others):
+            continue
+        shown = {label: sections[name] for label, sections in found.items()}
+        if isinstance(first[name], Sheet) and first[name].shared_rows:
+            yield drawing.write_section(stacked(shown), workdir)
+            continue
+        drawn = {label: drawing.draw(section) for label, section in shown.items()}
+        if all(one.kind == "png" for one in drawn.values()):
+            contents = {label: one.content for label, one in drawn.items()}
+            yield _panels(first[name], contents, workdir)
+
+
+def stacked(sheets: Mapping[str, Sheet]) -> Sheet:
+    """Returns the rows of several models' sheets below each other.
+
+    Rows that do not depend on the model are shown once, above the models that share
+    them. Images whose size differs from the first row's are scaled to it.
+
+    Args:
+      sheets: sheets with ``shared_rows``, by the label of their model.
     """
-    rows, above = [], None
-    for label, pictures in first.items():
-        originals = pictures["originals"]
-        if above is None or not np.array_equal(originals, above):
-            rows.append(("images", originals))
-            above = originals
-        rows.append((label, pictures["reconstructions"]))
-    return rows
-
-
-def _panels(
-    name: str, title: str, caption: str, titled: Sequence[tuple[str, Image.Image]]
-) -> _Part:
-    """Returns sheets side by side: one file of all, and a grid that fits a phone."""
-    figure = Figure(name, title, caption, png(panels(titled, _COLUMNS)))
-    body = _html.panels([(label, png(image)) for label, image in titled])
-    return figure, _html.section(title, caption, body)
-
-
-def _rows(
-    name: str, title: str, caption: str, rows: Sequence[tuple[str, np.ndarray]]
-) -> _Part:
-    """Returns one sheet with a labelled row of images per entry.
-
-    Images of another size than the first row's are scaled to it.
-    """
-    height, width = rows[0][1].shape[1:3]
-    images = np.stack([_resized(part[:_SHOWN], height, width) for _, part in rows])
-    drawn = sheet(images, [label for label, _ in rows])
-    figure = Figure(name, title, caption, png(drawn))
-    return figure, figure.html()
+    labelled: list[tuple[str, np.ndarray]] = []
+    above = None
+    for label, sheet in sheets.items():
+        shared, own = np.split(sheet.images, [sheet.shared_rows])
+        if above is None or not np.array_equal(shared, above):
+            labelled += zip(sheet.labels, shared)
+            above = shared
+        labelled += [(label, images) for images in own]
+    height, width = labelled[0][1].shape[1:3]
+    columns = min(len(images) for _, images in labelled)
+    first = next(iter(sheets.values()))
+    return Sheet(
+        first.name,
+        first.title,
+        first.caption,
+        np.stack([_resized(i[:columns], height, width) for _, i in labelled]),
+        [label for label, _ in labelled],
+    )
 
 
 def _resized(images: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -397,3 +323,14 @@ def _resized(images: np.ndarray, height: int, width: int) -> np.ndarray:
     return np.stack(
         [np.asarray(Image.fromarray(i).resize((width, height))) for i in images]
     )
+
+
+def _panels(
+    section: Section, contents: Mapping[str, bytes], workdir: pathlib.Path
+) -> str:
+    """Writes pictures side by side as one file; returns them as a grid of HTML."""
+    titled = [(label, Image.open(io.BytesIO(c))) for label, c in contents.items()]
+    together = grids.png(grids.panels(titled, _COLUMNS))
+    files.write_bytes(workdir / f"{section.name}.png", together)
+    body = markup.panels(list(contents.items()))
+    return markup.section(section.title, section.caption, body)
