@@ -8,7 +8,7 @@ import numpy as np
 
 from disentangle_jax import metrics, sampling
 from disentangle_jax.evaluation.examples import Seen
-from disentangle_jax.evaluation.protocol import Evaluated, define
+from disentangle_jax.evaluation.protocol import Evaluated, define, metric_description
 from disentangle_jax.evaluation.sections import (
     Animation,
     HeatMap,
@@ -20,21 +20,6 @@ from disentangle_jax.evaluation.trained import Trained
 from disentangle_jax.training import Run
 
 _TRAVERSED, _STEPS = 2, 9
-# Matrices [latents, factors] that are stored and drawn: file, title and caption.
-_HEAT_MAPS = {
-    "mi": (
-        "mutual_information",
-        "Mutual information of latents and factors",
-        "In nats. Disentangled codes have one dark cell per column; a row with several "
-        "dark cells is a latent that mixes factors.",
-    ),
-    "importance": (
-        "importance",
-        "Importance of latents for predicting factors",
-        "How much the trees that predict a factor from the code rely on each latent "
-        "(DCI); each column adds up to 1.",
-    ),
-}
 
 
 @define(name="codes")
@@ -62,9 +47,9 @@ class Codes:
             groups=run.method.latent_groups,
             seed=settings.seed,
         )
-        for score in scores.values():
-            for name in score.matrices.keys() - _HEAT_MAPS.keys():
-                del score.matrices[name]
+        for name, score in scores.items():
+            drawn = metrics.describe(name).matrices
+            score.matrices = {m: v for m, v in score.matrices.items() if m in drawn}
         return Evaluated(scores, errors=scores.errors, arrays=arrays)
 
     @staticmethod
@@ -119,12 +104,12 @@ def _traversal_sections(walks: np.ndarray, groups: list[int]) -> Iterator[Sectio
 def _heat_maps(scores: Mapping[str, Any], groups: list[int]) -> Iterator[HeatMap]:
     """Yields a heat map of each kind of matrix, from the first score that has it."""
     shown = set()
-    for score in scores["metrics"].values():
-        for name in score["matrices"]:
-            if name not in _HEAT_MAPS or name in shown:
+    for name, score in scores["metrics"].items():
+        described = metric_description(name)
+        for matrix, values in score["matrices"].items():
+            if described is None or matrix in shown:
                 continue
-            shown.add(name)
-            matrix = np.asarray(score["matrices"][name])
+            shown.add(matrix)
             left_out = score["settings"].get("constant_factors_left_out", ())
             factors = [
                 factor
@@ -133,6 +118,7 @@ def _heat_maps(scores: Mapping[str, Any], groups: list[int]) -> Iterator[HeatMap
             ]
             # Scores that do not support groups have a row per dimension.
             rows = [f"z{number}" for number in range(1, len(groups) + 1)]
-            if len(matrix) != len(groups):
+            if len(values) != len(groups):
                 rows = latent_labels(groups)
-            yield HeatMap(*_HEAT_MAPS[name], matrix, rows, factors)
+            title, caption = described.matrices[matrix]
+            yield HeatMap(matrix, title, caption, np.asarray(values), rows, factors)

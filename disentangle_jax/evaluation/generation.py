@@ -43,7 +43,9 @@ def _distances(score: str, title: str) -> dict[str, Number]:
         "hybrid": "images from hybrid codes",
     }
     return {
-        f"{score}.{key}": Number(f"{title} of {text} to test images", "lower")
+        f"{score}.{key}": Number(
+            f"{title} of {text} from test images (0 is best)", "lower"
+        )
         for key, text in images.items()
     }
 
@@ -234,8 +236,8 @@ def check_generates(run: Run, command: str) -> None:
     """Raises a ValueError where a command needs images and a run generates none."""
     if "generation" not in evaluators(run):
         raise ValueError(
-            f"{command}: needs images, and {run.config.method.name} generates none from "
-            f"{run.config.data.name}; its report shows what it learned."
+            f"{command}: needs images, and {run.config.method.name} generates none "
+            f"from {run.config.data.name}; its report shows what it learned."
         )
     check_trained(run)
 

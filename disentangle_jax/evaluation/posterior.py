@@ -29,7 +29,9 @@ _ACTIVE_NATS = 0.01
         "tc_mean": "total correlation of a Gaussian fitted to mean codes, nats",
         "tc_sampled": "total correlation of a Gaussian fitted to sampled codes, nats",
         "downstream_logistic": Number(
-            "accuracy of logistic regression from codes to factors", "higher", 1.0
+            "accuracy of logistic regression from codes to factors (1 is best)",
+            "higher",
+            1.0,
         ),
     },
 )

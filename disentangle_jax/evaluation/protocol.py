@@ -43,7 +43,7 @@ class Number:
     """What a reported number means.
 
     Attributes:
-      meaning: one phrase, with the unit.
+      meaning: one phrase, with the unit and the direction.
       better: "higher", "lower", or "" for quantities without a direction.
       highest: largest possible value.
       compared: whether a comparison of models draws it; False for reference values.
@@ -199,9 +199,16 @@ def describe_number(
         described = describe(evaluator).scores
         if name in described or score in described:
             return described.get(name) or described[score]
-    if ":" not in score and score not in metrics.names():
+    metric = metric_description(score)
+    if metric is None:
         return Number()
-    described = metrics.describe(score)
-    better = {True: "higher", False: "lower", None: ""}[described.higher_is_better]
-    meaning = described.keys.get(key or score, "")
-    return Number(meaning, better, described.range[1])
+    better = {True: "higher", False: "lower", None: ""}[metric.higher_is_better]
+    meaning = metric.keys.get(key or score.rpartition(":")[2], "")
+    return Number(meaning, better, metric.range[1])
+
+
+def metric_description(score: str) -> metrics.ScoreDescription | None:
+    """Returns how a score of ``disentangle_jax.metrics`` describes itself, or None."""
+    if ":" in score or score in metrics.names():
+        return metrics.describe(score)
+    return None

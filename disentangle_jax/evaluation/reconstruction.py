@@ -17,8 +17,12 @@ _SHOWN, _COMPARED = 10, 2000
 @define(
     name="reconstruction",
     scores={
-        "mse": Number("reconstruction: mean squared error per pixel", "lower"),
-        "bce": Number("reconstruction: cross-entropy, nats per image", "lower"),
+        "mse": Number(
+            "reconstruction: mean squared error per pixel (lower is better)", "lower"
+        ),
+        "bce": Number(
+            "reconstruction: cross-entropy, nats per image (lower is better)", "lower"
+        ),
         "mse_of_mean_image": Number(
             "the mse of predicting the mean training image, for reference",
             "lower",

@@ -34,9 +34,13 @@ _PEAK = 20.0
 @define(
     name="topics",
     scores={
-        "nll": Number("words given the code, nats per document", "lower"),
+        "nll": Number(
+            "words given the code, nats per document (lower is better)", "lower"
+        ),
         "kl": "KL divergence of the posterior from the prior, nats per document",
-        "perplexity": Number("per word, from the ELBO, mean over documents", "lower"),
+        "perplexity": Number(
+            "per word, by the ELBO, mean over documents (lower is better)", "lower"
+        ),
         "perplexity.by_words": Number("the same, mean over words", "lower"),
         "npmi": "coherence: do the words of a topic occur together? (1 is best)",
         "npmi.active": "the same for active topics",

@@ -9,12 +9,7 @@ import numpy as np
 from disentangle_jax import evaluation, training
 from disentangle_jax.evaluation.sections import Lines, Section, Table, Text
 from disentangle_jax.reports.drawing import write_parts
-from disentangle_jax.reports.scores import (
-    failures,
-    format_value,
-    meaning,
-    run_sections,
-)
+from disentangle_jax.reports.scores import failures, format_value, run_sections
 
 _RECIPE = ("settings", "versions", "device", "commit", "time", "config")
 
@@ -58,7 +53,7 @@ def _score_sections(scores: Mapping[str, Any]) -> Iterator[Section]:
         f"{settings['codes']} codes.",
         ("score", "value", "meaning"),
         [
-            (row.name, format_value(row.value), meaning(row))
+            (row.name, format_value(row.value), row.number.meaning)
             for row in evaluation.score_rows(scores)
         ],
         number=1,

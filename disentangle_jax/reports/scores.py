@@ -28,21 +28,15 @@ def score_table(workdir: pathlib.Path) -> str:
     scores = evaluation.read_scores(workdir)
     rows = evaluation.score_rows(scores)
     width = max((len(row.name) for row in rows), default=0)
-    lines = [
-        f"{row.name:<{width}}  {format_value(row.value):>9}  {meaning(row)}".rstrip()
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        value, meaning = format_value(row.value), row.number.meaning
+        lines.append(f"{row.name:<{width}}  {value:>9}  {meaning}".rstrip())
     lines += failures(scores)
     for section in run_sections(workdir, scores):
         if isinstance(section, Table) and section.printed:
             lines.append(section.text(section.printed))
     return "\n".join(lines)
-
-
-def meaning(row: evaluation.Row) -> str:
-    """Returns what a number means, with its direction."""
-    direction = {"higher": " (higher is better)", "lower": " (lower is better)"}
-    return row.number.meaning + direction.get(row.number.better, "")
 
 
 def format_value(value: float | None) -> str:
