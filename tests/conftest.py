@@ -58,6 +58,27 @@ def golden() -> pathlib.Path:
     return _shared("golden", "DISENTANGLE_TEST_GOLDEN")
 
 
+@pytest.fixture(scope="session")
+def tiny_lanes(tmp_path_factory):
+    """A trained run of two lanes. Tests may evaluate it, and must not train it on."""
+    from tests.training import tiny
+
+    return tiny.trained_lanes(tmp_path_factory.mktemp("tiny") / "run")
+
+
+@pytest.fixture(scope="session")
+def tiny_absae(tmp_path_factory):
+    """A run with labelled regions that was trained without a break, and its carry."""
+    from disentangle_jax import training
+    from tests.training import tiny
+
+    with pytest.MonkeyPatch.context() as patch:
+        tiny.show_devices(patch, 1)
+        folder = tmp_path_factory.mktemp("regions") / "run"
+        run = training.prepare(tiny.absae(labelled_batch=4), folder)
+        return run, training.train(run)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_programs_end_with_their_module():
     """Frees compiled programs after each module; a worker would keep gigabytes."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from disentangle_jax import reports, training
 from disentangle_jax.experiments import _study
-from disentangle_jax.reports import _study as plots
+from disentangle_jax.reports import study as plots
 
 # The study's scores, in the paper's order, and what else a sweep may have computed.
 _SCORES = {

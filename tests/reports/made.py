@@ -7,10 +7,22 @@ import numpy as np
 IMAGE = (6, 5, 3)
 
 
+EVALUATORS = ("codes", "reconstruction", "generation")
+
+
 def scores(
-    model="sae-3", seed=0, *, mig=0.5, bce=100.0, fid=None, groups=(1, 2), **method
+    model="sae-3",
+    seed=0,
+    *,
+    mig=0.5,
+    bce=100.0,
+    fid=None,
+    groups=(1, 2),
+    evaluators=EVALUATORS,
+    **method,
 ):
     made = {
+        "evaluators": list(evaluators),
         "reconstruction": {"mse": 0.01, "bce": bce, "mse_of_mean_image": 0.1},
         "metrics": {
             "mig": {
@@ -71,7 +83,6 @@ def pictures(groups=(1, 2), *, shade=0):
         "priors": images(20),
         "chunk_hybrids": images(len(groups), 3),
         "chunks": np.ones(len(groups), int),
-        "latent_groups": np.asarray(groups),
     }
 
 

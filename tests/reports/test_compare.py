@@ -1,16 +1,12 @@
-"""Runs of one model stand together, are told apart by few words, and share a page."""
+"""Runs of one model are grouped, have short labels, and share a page."""
 
 import numpy as np
 import pytest
 
 from disentangle_jax import main, reports
-from disentangle_jax.reports import _plots
-from disentangle_jax.reports._compare import (
-    _reconstruction_rows,
-    group_runs,
-    model_labels,
-)
-from disentangle_jax.reports._tables import direction
+from disentangle_jax.evaluation import Sheet
+from disentangle_jax.reports import plots
+from disentangle_jax.reports.compare import group_runs, model_labels, stacked
 from tests.reports import made
 from tests.reports.pages import Page, check_self_contained
 
@@ -50,23 +46,26 @@ def test_labels_use_no_more_fields_than_needed():
 
 def test_page_shows_all_models_and_needs_nothing_else(runs, tmp_path, capsys):
     out = tmp_path / "out"
-    argv = ["--mode=compare", str(runs / "a"), str(runs / "b"), f"--workdir={out}"]
+    argv = ["compare", str(runs / "a"), str(runs / "b"), f"--workdir={out}"]
     assert main.main(argv) == 0
     assert f"comparison: {out}/compare.html" in capsys.readouterr().out
     text = (out / "compare.html").read_text()
     page = check_self_contained(text)
     assert "2 models, 3 runs compared" in page.text
     assert "0.3000 ± 0.1414" in page.text  # MIG 0.2 and 0.4.
-    assert "Not drawn: no run here holds both" in page.text
+    assert "Not drawn: no run here has both" in page.text
     assert "<b>" not in text
     saved = {p.stem for p in out.glob("*.png")}
     assert saved == {
         "scores",
         "errors",
-        "traversals",
+        "traversals_1",
+        "traversals_2",
+        "mi",
+        "importance",
         "reconstructions",
-        "samples",
         "hybrids",
+        "priors",
         "chunk_hybrids",
     }
 
@@ -74,7 +73,7 @@ def test_page_shows_all_models_and_needs_nothing_else(runs, tmp_path, capsys):
 def test_loss_and_fid_are_drawn_where_runs_hold_both(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(
-        _plots, "scatter", lambda points, *_: drawn.append(points) or b"\x89PNG"
+        plots, "scatter", lambda points, *_: drawn.append(points) or b"\x89PNG"
     )
     folders = [
         made.run(tmp_path / "a", seed=0, bce=90.0, fid=7.0),
@@ -84,21 +83,32 @@ def test_loss_and_fid_are_drawn_where_runs_hold_both(tmp_path, monkeypatch):
     page = Page(reports.write_comparison(folders, tmp_path / "out").read_text())
     assert drawn == [{"sae-3": [(90.0, 7.0), (95.0, 8.0)]}]
     assert "Not drawn" not in page.text
-    assert "judged by 20 + 10 images, FID by 50" in page.text
+    assert "evaluated on 20 + 10 examples, fid on 50" in page.text
     assert "fid.hybrid ↓" in page.text and "22.5000" in page.text  # 3 · 7.5.
 
 
-def test_direction_of_a_score():
-    named = ("mig", "dci.completeness", "bce", "fid.prior", "unknown")
-    assert [direction(name) for name in named] == ["↑", "↑", "↓", "↓", ""]
-
-
 def test_models_that_saw_the_same_images_share_their_row():
-    same, other = made.pictures(), made.pictures()
-    other["originals"] = same["originals"] + 1
-    rows = _reconstruction_rows({"a": same, "b": same, "c": other})
-    assert [label for label, _ in rows] == ["images", "a", "b", "images", "c"]
-    np.testing.assert_array_equal(rows[3][1], other["originals"])
+    pictures = made.pictures()
+    images = np.stack([pictures["originals"], pictures["reconstructions"]])
+
+    def sheet(images):
+        return Sheet("a", "A", "", images, ("image", "model"), shared_rows=1)
+
+    other = images + np.array([1, 0], np.uint8)[:, None, None, None, None]
+    rows = stacked({"a": sheet(images), "b": sheet(images), "c": sheet(other)})
+    assert rows.labels == ["image", "a", "b", "image", "c"]
+    np.testing.assert_array_equal(rows.images[3], other[0])
+    np.testing.assert_array_equal(rows.images[4], images[1])
+
+
+def test_only_pictures_that_all_runs_have_are_compared(tmp_path):
+    folders = [
+        made.run(tmp_path / "a"),
+        made.run(tmp_path / "b", model="vae", evaluators=("codes",)),
+    ]
+    reports.write_comparison(folders, tmp_path / "out")
+    saved = {p.stem for p in (tmp_path / "out").glob("*.png")}
+    assert "traversals_1" in saved and "hybrids" not in saved
 
 
 @pytest.mark.parametrize(
@@ -115,7 +125,7 @@ def test_wrong_comparison_is_one_line_and_code_2(
     argv, fix, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    assert main.main(["--mode=compare", *argv]) == 2
+    assert main.main(["compare", *argv]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and fix in err
     assert list(tmp_path.iterdir()) == []

@@ -8,41 +8,20 @@ import signal
 import subprocess
 import sys
 import threading
-import types
 import urllib.request
 
-import jax
 import numpy as np
 import pytest
 from PIL import Image
 
-from disentangle_jax import main, training
-from disentangle_jax.reports._explorer import (
-    Explorer,
-    Refusal,
-    Subject,
-    parse_code,
-    parse_image,
-)
-from disentangle_jax.training.pictures import pictures
-from disentangle_jax.training.trained import Trained
+from disentangle_jax.reports.explorer import Explorer, Subject
+from disentangle_jax.reports.requests import Refusal, parse_code, parse_image
+from tests.evaluation.made import SHAPE, decode
 from tests.reports.pages import Page
-from tests.training import tiny
 
-SHAPE = (4, 5, 3)
 GROUPS = (1, 2)
 CODE = [0.5, -1.0, 2.0]
-WEIGHTS = np.linspace(-1.0, 1.0, 3 * 60).reshape(3, 60)
 BANK = np.random.default_rng(3).integers(0, 256, (6, *SHAPE), dtype=np.uint8)
-
-
-@jax.jit
-def decode_logits(codes):
-    return jax.nn.sigmoid(codes @ WEIGHTS.astype(np.float32)).reshape(-1, *SHAPE)
-
-
-def decode(codes):
-    return np.asarray(decode_logits(codes) * 255.0 + 0.5).astype(np.uint8)
 
 
 def encode(images):
@@ -296,53 +275,11 @@ def test_unknown_method_gets_one_line_too(server):
     assert (answer.status, answer.body) == (405, b"method: must be GET or POST.\n")
 
 
-def test_pictures_hold_what_their_names_say():
-    rng = np.random.default_rng(1)
-    codes, bank = rng.normal(size=(2, 7, 3)).astype(np.float32)
-    settings = types.SimpleNamespace(seed=0, batch_size=4)
-    model = Trained(
-        run=types.SimpleNamespace(
-            method=types.SimpleNamespace(latent_groups=GROUPS, discrete=(), prior=None),
-            config=types.SimpleNamespace(eval=settings),
-        ),
-        state=None,
-        networks=types.SimpleNamespace(decode=lambda _, codes: decode(codes)),
-    )
-    originals = np.zeros((5, *SHAPE), np.uint8)
-    drawn = pictures(model, originals, codes, bank)
-    np.testing.assert_array_equal(drawn["reconstructions"], decode(codes[:5]))
-    # A latent goes from its smallest to its largest code.
-    low, high = codes.min(axis=0), codes.max(axis=0)
-    for d in range(3):
-        for step, bound in ((0, low), (-1, high)):
-            code = np.where(np.arange(3) == d, bound, codes[1])
-            np.testing.assert_array_equal(
-                drawn["traversals"][1, d, step], decode(code[None])[0]
-            )
-    # Each chunk starts with the unchanged image and goes on with stored values.
-    assert drawn["chunks"].tolist() == [1, 1]
-    assert (drawn["chunk_hybrids"][:, 0] == drawn["reconstructions"][0]).all()
-    mixed = np.where(np.arange(3) == 0, bank, codes[0])
-    possible = decode(mixed)
-    for image in drawn["chunk_hybrids"][0, 1:]:
-        assert (image == possible).all(axis=(1, 2, 3)).any()
-    assert drawn["hybrids"].shape == drawn["priors"].shape == (40, *SHAPE)
-    assert not (drawn["hybrids"] == drawn["priors"]).all()
-
-
-def test_folder_without_a_run_is_refused(tmp_path, capsys):
-    assert main.main(["--mode=explore", f"--workdir={tmp_path}"]) == 2
-    assert "holds no run" in capsys.readouterr().err
-
-
 @pytest.mark.slow
-def test_command_serves_each_lane_until_ctrl_c(tmp_path):
-    config = tiny.config(num_steps=4)
-    config.lanes.seeds = 2
-    training.train(training.prepare(config, tmp_path))
-    command = [sys.executable, "-m", "disentangle_jax.main", "--mode=explore"]
+def test_command_serves_each_lane_until_ctrl_c(tiny_lanes):
+    command = [sys.executable, "-m", "disentangle_jax.main", "explore"]
     process = subprocess.Popen(
-        [*command, f"--workdir={tmp_path}"], stdout=subprocess.PIPE, text=True
+        [*command, str(tiny_lanes.workdir)], stdout=subprocess.PIPE, text=True
     )
     try:
         lines = iter(process.stdout.readline, "")
@@ -350,7 +287,7 @@ def test_command_serves_each_lane_until_ctrl_c(tmp_path):
         url = line.removeprefix("explorer: ").strip()
         with urllib.request.urlopen(f"{url}0/model", data=b"{}") as answer:
             told = json.loads(answer.read())
-        assert told["lanes"] == ["fc1200, seed=0", "fc1200, seed=1"]
+        assert told["lanes"] == ["fc1200, beta=1,seed=0", "fc1200, beta=8,seed=0"]
         code = json.dumps({"code": told["low"]}).encode()
         drawn = []
         for lane in range(2):

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from disentangle_jax.reports import _plots
-from disentangle_jax.reports._grids import (
-    latent_labels,
-    moving_traversals,
-    panels,
-    row_places,
-    sheet,
-)
-from disentangle_jax.reports._page import chunk_labels, sample_sheet
+from disentangle_jax.reports import plots
+from disentangle_jax.reports.grids import moving_traversals, panels, row_places, sheet
 
 
 def test_sheet_places_images_and_repeats_grey():
@@ -58,19 +51,6 @@ def test_group_bars_are_drawn_beside_their_rows():
     assert (drawn[20:24, :4] == second).all()
 
 
-def test_latent_labels_number_variables_and_their_parts():
-    assert latent_labels((1, 2, 1)) == ["z1", "z2.1", "z2.2", "z3"]
-
-
-def test_chunk_labels_name_first_and_last_variable():
-    assert chunk_labels(np.array([3, 1, 2])) == ["z1-z3", "z4", "z5-z6"]
-
-
-def test_sample_sheet_fills_rows_of_ten():
-    samples = np.zeros((25, 4, 5, 3), np.uint8)
-    assert sample_sheet(samples).size == (10 * 7, 2 * 6)
-
-
 def test_panels_stand_in_columns_under_their_titles():
     sizes = [(30, 10), (20, 40), (50, 20)]
     titled = [(f"m{i}", Image.new("RGB", s, "black")) for i, s in enumerate(sizes)]
@@ -98,7 +78,7 @@ def test_moving_traversals_go_to_and_fro():
 
 
 def test_mean_and_deviation_over_seeds():
-    mean, deviation = _plots.mean_and_deviation([1.0, 3.0, 5.0])
+    mean, deviation = plots.mean_and_deviation([1.0, 3.0, 5.0])
     assert mean == 3.0
     np.testing.assert_allclose(deviation, np.sqrt((4 + 0 + 4) / 2), rtol=1e-12)
-    assert _plots.mean_and_deviation([2.0]) == (2.0, None)
+    assert plots.mean_and_deviation([2.0]) == (2.0, None)

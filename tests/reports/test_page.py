@@ -2,12 +2,13 @@
 
 import base64
 import io
+import json
 
 import pytest
 from PIL import Image
 
-from disentangle_jax import reports
-from disentangle_jax.reports import _html
+from disentangle_jax import evaluation, reports
+from disentangle_jax.reports import drawing, markup
 from tests.reports import made
 from tests.reports.pages import Page, check_self_contained
 
@@ -19,7 +20,7 @@ FILES = {
     "hybrids.png",
     "priors.png",
     "chunk_hybrids.png",
-    "mutual_information.png",
+    "mi.png",
     "importance.png",
     "loss.png",
 }
@@ -56,18 +57,32 @@ def test_names_are_escaped(workdir):
     content = (workdir / "report.html").read_text()
     assert "<b>" not in content and "<class>" not in content
     assert "sae-3 trained as <b>&ae on made" in Page(content).text
-    shown = Page(_html.image('a"><script>', b"\x89PNG") + "<p></p>").attributes
+    shown = Page(markup.image('a"><script>', b"\x89PNG") + "<p></p>").attributes
     assert ("img", "alt", 'a"><script>') in shown
 
 
-def test_runs_without_scores_or_with_old_pictures_are_refused(tmp_path):
+def test_runs_without_scores_or_with_old_ones_are_refused(tmp_path):
     with pytest.raises(ValueError, match="was not evaluated yet"):
         reports.write(tmp_path)
     folder = made.run(tmp_path / "old")
-    import numpy as np
+    old = made.scores()
+    del old["evaluators"]
+    (folder / "scores.json").write_text(json.dumps(old))
+    for read in (reports.check_evaluated, reports.write):
+        with pytest.raises(ValueError, match="an older version; run evaluate again"):
+            read(folder)
 
-    old = made.pictures()
-    del old["priors"]
-    np.savez(folder / "pictures.npz", **old)
-    with pytest.raises(ValueError, match="no priors.*run --mode=evaluate again"):
-        reports.check_evaluated(folder)
+
+class Note(evaluation.Section):
+    """A kind of section that the library does not know."""
+
+
+def test_a_new_kind_of_section_is_drawn_as_registered(tmp_path):
+    note = Note("note", "A note", "Its caption.")
+    with pytest.raises(TypeError, match="got Note"):
+        reports.draw(note)
+    drawing.draw.register(Note, lambda section: drawing.Drawn("<em>drawn</em>"))
+    path = reports.write_parts(tmp_path, "A page", [note], {"commit": "abc"})
+    text = path.read_text()
+    assert "A note" in text and "<em>drawn</em>" in text and "abc" in text
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]

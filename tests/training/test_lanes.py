@@ -1,7 +1,5 @@
 """A lane is the run that its config alone would give; a poisoned one hurts nobody."""
 
-import json
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -211,22 +209,6 @@ def test_export_writes_an_ordinary_run(tmp_path):
         training.export_lane(run, "seed=7", tmp_path / "more")
     with pytest.raises(ValueError, match="`workdir` must not exist"):
         training.export_lane(run, "seed=1", tmp_path / "alone")
-
-
-def test_each_lane_has_rows_scores_and_config(tmp_path):
-    config = laned(beta=1.0)
-    config.train.update(num_steps=2, log_every=1, checkpoint_every=2)
-    config.lanes.sweep["method.beta"] = (1.0, 8.0)
-    run = training.prepare(config, tmp_path)
-    training.train(run)
-    scores = evaluation.evaluate(run)
-    for beta in (1.0, 8.0):
-        folder = tmp_path / "lanes" / f"beta={beta:g},seed=0"
-        saved = json.loads((folder / "scores.json").read_text())
-        assert saved == scores[folder.name]
-        assert saved["config"]["method"]["beta"] == beta
-        assert saved["config"]["lanes"]["sweep"] == {}
-        assert len(training.read_metrics(folder)) == 2
 
 
 def test_listed_rows_are_lanes_as_those_of_a_product_are(tmp_path):

@@ -1,7 +1,6 @@
 """A run resumes exactly, survives damage, and stops loudly."""
 
 import dataclasses
-import json
 import pathlib
 
 import jax
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from disentangle_jax import evaluation, training
+from disentangle_jax import training
 from disentangle_jax.training.checkpoint import Checkpoints
 from tests.training import tiny
 
@@ -150,45 +149,6 @@ def test_eight_devices_equal_one(uninterrupted, tmp_path, devices):
         state.state.params,
         uninterrupted[0].state.params,
     )
-
-
-def test_evaluation_writes_numbers_with_their_recipe(uninterrupted):
-    _, workdir = uninterrupted
-    run = training.prepare(tiny.config(), workdir)
-    scores = evaluation.evaluate(run)
-    assert scores == json.loads((workdir / "scores.json").read_text())
-    assert scores["settings"]["num_train"] == 40
-    assert scores["settings"]["step"] == 12
-    stored = json.loads((workdir / "config.json").read_text())
-    del stored["format"]
-    assert scores["config"] == stored
-    assert {"jax", "flax", "numpy", "python"} <= scores["versions"].keys()
-    again = evaluation.evaluate(run)
-    assert again["reconstruction"] == scores["reconstruction"]
-    assert again["metrics"] == scores["metrics"]
-
-
-def test_evaluation_against_a_plain_loop(uninterrupted):
-    state, workdir = training.take(uninterrupted[0].state, 0), uninterrupted[1]
-    run = training.prepare(tiny.config(), workdir)
-    scores = evaluation.evaluate(run)
-    indices = np.random.default_rng(0).permutation(run.test_set.indices)[:60]
-    errors = []
-    for index in indices:
-        x = run.test_set.images([index])[0].astype(np.float64) / 255
-        posterior = run.method.encode(state, jnp.asarray(x[None], jnp.float32))
-        logits = np.asarray(run.method.decode(state, posterior.mean), np.float64)
-        errors.append(np.mean((x - 1 / (1 + np.exp(-logits[0]))) ** 2))
-    assert scores["reconstruction"]["mse"] == pytest.approx(np.mean(errors), rel=1e-5)
-
-
-def test_small_test_split_keeps_the_ratio(tmp_path):
-    run = training.prepare(tiny.config(num_steps=2), tmp_path)
-    training.train(run)
-    few = run.test_set.narrow(run.test_set.indices[:30])
-    scores = evaluation.evaluate(dataclasses.replace(run, test_set=few))
-    assert scores["settings"]["num_train"] == 20
-    assert scores["settings"]["num_test"] == 10
 
 
 def test_checkpoint_of_a_saved_step_is_left_alone(tmp_path):

@@ -1,6 +1,6 @@
-"""Curves, heat maps, bars over seeds and scatter plots, as PNG files.
+"""Curves, heat maps, bars and scatter plots as PNG files.
 
-Sized for a phone: narrow, with text that can be read when the width is 360 pixels.
+Plots are narrow, so that their text can be read on a phone, 360 pixels wide.
 """
 
 import io
@@ -10,24 +10,30 @@ import numpy as np
 
 _DPI = 160
 _WIDTH = 5.0
-_BLUE = "#1f5fa8"
 
 
-def loss_curve(steps: Sequence[int], losses: Sequence[float]) -> bytes:
-    """Returns the loss over steps; NaN leaves a gap."""
-    figure = _figure(2.6)
-    axes = figure.add_subplot(xlabel="step", ylabel="loss")
-    axes.plot(steps, losses, color=_BLUE)
+def curves(
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    x_name: str,
+    y_name: str,
+) -> bytes:
+    """Returns curves, ``{name: (x, y)}``; NaN leaves a gap."""
+    figure = new_figure(2.6)
+    axes = figure.add_subplot(xlabel=x_name, ylabel=y_name)
+    for place, (name, (x, y)) in enumerate(curves.items()):
+        axes.plot(x, y, color=f"C{place % 10}", label=name)
     axes.grid(alpha=0.3)
-    return _png(figure)
+    if len(curves) > 1:
+        axes.legend(fontsize=8)
+    return png(figure)
 
 
 def heat_map(
     values: np.ndarray, row_names: Sequence[str], column_names: Sequence[str]
 ) -> bytes:
-    """Returns a matrix ``[rows, columns]`` of values from 0 up, written in cells."""
+    """Returns a matrix ``[rows, columns]`` of values from 0, written in its cells."""
     rows, columns = values.shape
-    figure = _figure(0.28 * rows + 1.3)
+    figure = new_figure(0.28 * rows + 1.3)
     axes = figure.add_subplot()
     top = max(float(values.max()), 1e-12)
     axes.imshow(values, cmap="Blues", vmin=0.0, vmax=top, aspect="auto")
@@ -40,7 +46,42 @@ def heat_map(
                 c, r, f"{values[r, c]:.2f}", color=colour, ha="center", va="center",
                 fontsize=8,
             )  # fmt: skip
-    return _png(figure)
+    return png(figure)
+
+
+def correlation_map(
+    values: np.ndarray, names: Sequence[str], groups: Sequence[int]
+) -> bytes:
+    """Returns correlations ``[D, D]`` as colours, with lines between groups."""
+    figure = new_figure(4.4)
+    axes = figure.add_subplot()
+    shown = np.array(values, float)
+    np.fill_diagonal(shown, np.nan)  # The diagonal is always 1.
+    drawn = axes.imshow(shown, cmap="RdBu", vmin=-1.0, vmax=1.0)
+    places = range(0, len(names), max(1, len(names) // 10))
+    axes.set_xticks(places, [names[place] for place in places], rotation=90)
+    axes.set_yticks(places, [names[place] for place in places])
+    for end in np.cumsum(groups)[:-1]:
+        axes.axhline(end - 0.5, color="black", lw=0.8)
+        axes.axvline(end - 0.5, color="black", lw=0.8)
+    figure.colorbar(drawn, ax=axes, shrink=0.8)
+    return png(figure)
+
+
+def bar_groups(
+    groups: Mapping[str, Sequence[float]], x_name: str, y_name: str
+) -> bytes:
+    """Returns groups of bars side by side, ``{group: heights}``."""
+    figure = new_figure(2.6)
+    axes = figure.add_subplot(xlabel=x_name, ylabel=y_name)
+    start = 0
+    for name, heights in groups.items():
+        axes.bar(range(start, start + len(heights)), heights, label=name)
+        start += len(heights)
+    axes.set_xticks([])
+    axes.margins(y=0.25)  # Leaves space for the legend.
+    axes.legend(fontsize=8, loc="upper right", ncols=len(groups))
+    return png(figure)
 
 
 def score_bars(
@@ -50,14 +91,14 @@ def score_bars(
 
     Args:
       scores: ``{score: {model: values over seeds}}``. The standard deviation divides
-        by n − 1, and is left out where there is one seed. Scores with the same name
-        before a dot share their scale.
-      at_most_one: names of those that are drawn on a scale up to 1, their best.
+        by n − 1, and is not drawn for a single seed. Scores with the same name before
+        the dot share their scale.
+      at_most_one: names of the scores whose scale ends at 1, their best value.
     """
     names = dict.fromkeys(model for models in scores.values() for model in models)
     colours = {model: f"C{place % 10}" for place, model in enumerate(names)}
     heights = [0.3 * len(models) + 0.65 for models in scores.values()]
-    figure = _figure(sum(heights))
+    figure = new_figure(sum(heights))
     grid = figure.subplots(
         len(scores), squeeze=False, gridspec_kw={"height_ratios": heights}
     )
@@ -76,7 +117,7 @@ def score_bars(
             axes.barh(place, mean, color=colour, alpha=0.45, height=0.7)
             if deviation is not None:
                 axes.errorbar(mean, place, xerr=deviation, color="black", capsize=3)
-            # Below each other, so that close seeds can be told apart.
+            # Below each other, so that close seeds do not overlap.
             spread = 0.25 if len(values) > 1 else 0.0
             rows = place + np.linspace(-spread, spread, len(values))
             axes.plot(values, rows, "x", color=colour, ms=6, mew=1.5)
@@ -85,14 +126,14 @@ def score_bars(
         axes.set_title(score, loc="left", fontsize=10)
         axes.set_xlim(right=1.05 * ends[score.partition(".")[0]] or 1.0)
         axes.grid(axis="x", alpha=0.3)
-    return _png(figure)
+    return png(figure)
 
 
 def scatter(
     points: Mapping[str, Sequence[tuple[float, float]]], x_name: str, y_name: str
 ) -> bytes:
     """Returns each seed of each model as a cross and their mean as a circle."""
-    figure = _figure(3.8)
+    figure = new_figure(3.8)
     axes = figure.add_subplot(xlabel=x_name, ylabel=y_name)
     for place, (model, pairs) in enumerate(points.items()):
         x, y = np.asarray(pairs, float).T
@@ -101,14 +142,14 @@ def scatter(
         axes.plot(x.mean(), y.mean(), "o", color=colour, ms=8, alpha=0.6, label=model)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-    return _png(figure)
+    return png(figure)
 
 
 def bar_rows(
     rows: Mapping[str, tuple[Sequence[str], Sequence[float]]], y_name: str
 ) -> bytes:
     """Returns a row of bars for each model: ``{model: (names, heights)}``."""
-    figure = _figure(1.5 * len(rows) + 0.3)
+    figure = new_figure(1.5 * len(rows) + 0.3)
     grid = figure.subplots(len(rows), squeeze=False, sharey=True)
     for place, (axes, (model, (names, heights))) in enumerate(
         zip(grid[:, 0], rows.items())
@@ -118,14 +159,14 @@ def bar_rows(
         axes.set_ylabel(y_name)
         axes.set_title(model, loc="left", fontsize=10)
         axes.grid(axis="y", alpha=0.3)
-    return _png(figure)
+    return png(figure)
 
 
 def lines(
     curves: Mapping[str, Mapping[float, Sequence[float]]], x_name: str, y_name: str
 ) -> bytes:
     """Returns a line per curve, ``{x: values over seeds}``, through the means."""
-    figure = _figure(3.6)
+    figure = new_figure(3.6)
     axes = figure.add_subplot(xlabel=x_name, ylabel=y_name)
     for place, (name, points) in enumerate(curves.items()):
         spread = [mean_and_deviation(values) for values in points.values()]
@@ -141,12 +182,12 @@ def lines(
         )
     axes.grid(alpha=0.3)
     axes.legend(fontsize=7)
-    return _png(figure)
+    return png(figure)
 
 
 def cumulative(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:
-    """Returns the share of each group's values that lie below a value."""
-    figure = _figure(3.2)
+    """Returns the cumulative distribution of the values of each group."""
+    figure = new_figure(3.2)
     axes = figure.add_subplot(xlabel=x_name, ylabel="share of pairs")
     for place, (name, values) in enumerate(groups.items()):
         shares = np.linspace(0.0, 1.0, 201)
@@ -155,12 +196,12 @@ def cumulative(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:
         axes.plot(np.quantile(values, shares), shares, style, color=colour, label=name)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-    return _png(figure)
+    return png(figure)
 
 
 def histograms(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:
-    """Returns how the values of each group are spread, each as a share of its own."""
-    figure = _figure(3.0)
+    """Returns a histogram of the values of each group, as densities."""
+    figure = new_figure(3.0)
     axes = figure.add_subplot(xlabel=x_name, ylabel="density")
     every = np.concatenate(list(groups.values()))
     bins = np.linspace(every.min(), every.max(), 41)
@@ -168,7 +209,7 @@ def histograms(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:
         if len(values):
             axes.hist(values, bins, density=True, alpha=0.5, label=name)
     axes.legend(fontsize=8)
-    return _png(figure)
+    return png(figure)
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float | None]:
@@ -179,14 +220,16 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float | None]:
     return float(values.mean()), float(values.std(ddof=1))
 
 
-def _figure(height: float):
+def new_figure(height: float):
+    """Returns an empty matplotlib figure of the common width."""
     # Figure, not pyplot: no window system, no global state.
     from matplotlib.figure import Figure
 
     return Figure(figsize=(_WIDTH, height), dpi=_DPI, layout="constrained")
 
 
-def _png(figure) -> bytes:
+def png(figure) -> bytes:
+    """Returns a matplotlib figure as a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     return buffer.getvalue()

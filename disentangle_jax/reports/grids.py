@@ -1,4 +1,4 @@
-"""Sheets of images: labelled rows, marked variables, panels, moving pictures."""
+"""Sheets of images: labelled rows, marked variables, panels and animations."""
 
 import io
 import math
@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from disentangle_jax.evaluation.sections import latent_labels as latent_labels
+
 _GAP = 2
 _GROUP_GAP = 8
 _BAR = 4
 _LABEL_WIDTH = 44
 _TITLE_HEIGHT = 18
 _MILLISECONDS = 120
-# Of the bars beside the rows of a variable, in turn.
+# Colours of successive variables.
 _GROUP_COLOURS = ("#1f5fa8", "#e08214")
 
 
@@ -25,9 +27,9 @@ def sheet(
     Args:
       images: ``[rows, columns, H, W, C]`` uint8, C is 1 or 3.
       row_labels: one short text per row, drawn on the left; none for no labels.
-      groups: sizes of the latent variables whose rows belong together, adding up to
-        the number of rows. Where one has several rows, a gap parts the variables and
-        a bar on the left joins the rows of each.
+      groups: sizes of the latent variables to which the rows belong; they add up to
+        the number of rows. Where a variable has several rows, gaps separate the
+        variables and a bar on the left marks the rows of each.
     """
     rows, columns, height, width, _ = images.shape
     tops, bars = row_places(rows, height, groups)
@@ -72,17 +74,6 @@ def row_places(
     return tops, bars
 
 
-def latent_labels(groups: Sequence[int]) -> list[str]:
-    """Returns a name per latent dimension: ``z3``, or ``z3.2`` inside a variable."""
-    labels = []
-    for variable, size in enumerate(groups, start=1):
-        if size == 1:
-            labels.append(f"z{variable}")
-        else:
-            labels += [f"z{variable}.{part}" for part in range(1, size + 1)]
-    return labels
-
-
 def panels(titled: Sequence[tuple[str, Image.Image]], columns: int) -> Image.Image:
     """Returns sheets side by side, each under its title: ``(a) …``, ``(b) …``."""
     columns = min(columns, len(titled))
@@ -113,12 +104,12 @@ def panels(titled: Sequence[tuple[str, Image.Image]], columns: int) -> Image.Ima
 def moving_traversals(
     walk: np.ndarray, groups: Sequence[int], *, columns: int = 6
 ) -> bytes:
-    """Returns an animated WebP: every latent in a tile of its own, to and fro.
+    """Returns an animated WebP: a tile per latent, which moves back and forth.
 
     Args:
       walk: ``[D, steps, H, W, C]`` uint8, a traversal of each latent.
       groups: sizes of the latent variables; their titles alternate in colour.
-      columns: tiles in a row.
+      columns: number of tiles in a row.
     """
     count, steps, height, width, _ = walk.shape
     labels = latent_labels(groups)

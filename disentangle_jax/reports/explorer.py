@@ -1,9 +1,9 @@
 """The latent explorer: a local page with a slider per latent and live decoding.
 
-The server answers this machine alone: it listens on 127.0.0.1, its addresses hold a
-random token, requests that name another host or come from another site's page are
-refused (a page elsewhere could otherwise reach it by rebinding a name of its own), and
-what a request may hold is limited. The page loads nothing from anywhere else.
+The server answers this machine only: it listens on 127.0.0.1, its addresses contain a
+random token, it refuses requests that name another host or come from another site's
+page (which could otherwise reach it by rebinding its own name), and it limits the size
+of requests. The page loads nothing from elsewhere.
 """
 
 import base64
@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import http.server
 import importlib.resources
-import io
 import json
 import secrets
 import socketserver
@@ -24,17 +23,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
-from disentangle_jax import sampling, training
-from disentangle_jax.reports._grids import latent_labels, png
+from disentangle_jax import evaluation, sampling, training
+from disentangle_jax.reports.grids import latent_labels, png
+from disentangle_jax.reports.requests import (
+    Refusal,
+    bad,
+    parse_code,
+    parse_image,
+    parse_json,
+    parse_place,
+)
 
 _MAX_JSON = 64 * 1024
 _MAX_UPLOAD = 8 * 1024 * 1024
-_MAX_PIXELS = 16_000_000
-_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 _PICKS = 12
-_SECONDS = 10.0  # That a peer may keep the server waiting.
+_SECONDS = 10.0  # How long a client may keep the server waiting.
 _DRAINED = 64 * 1024 * 1024
 
 
@@ -43,13 +48,13 @@ class Subject:
     """A model to explore.
 
     Attributes:
-      name: shown to the user; lanes are told apart by it.
+      name: shown to the user; distinguishes lanes.
       encode: uint8 images ``[B, H, W, C]`` to codes ``[B, D]``.
       decode: codes ``[B, D]`` to uint8 images.
       groups: sizes of the latent variables, adding up to D.
       images: ``[n, H, W, C]`` uint8 images to pick from.
-      stored_codes: makes the codes ``[N, D]`` that hybrids recombine; called once, when
-        they are needed.
+      stored_codes: returns the codes ``[N, D]`` that hybrids recombine; called once,
+        when they are needed.
       discrete: number of discrete variables, the last of `groups`: one-hot vectors.
     """
 
@@ -76,7 +81,7 @@ def explore(run: training.Run) -> None:
     try:
         with Explorer(list(_subjects(run))) as server:
             print(f"explorer: {server.url}", flush=True)
-            print("Open this address in a browser here. Ctrl-C ends it.", flush=True)
+            print("Open this address in a browser here. Ctrl-C stops it.", flush=True)
             server.serve_forever()
     except KeyboardInterrupt:
         print("\nexplorer: ended", flush=True)
@@ -86,15 +91,17 @@ def _subjects(run: training.Run) -> Iterator[Subject]:
     seed = run.config.eval.seed
     rng = np.random.default_rng(seed)
     images = run.test_set.images(rng.choice(run.test_set.indices, _PICKS))
-    for lane, model in zip(run.lanes, training.load_trained(run)):
-        name = ", ".join(filter(None, (run.config.model.name, lane.name)))
-        stored = functools.partial(
-            training.training_codes, model, np.random.default_rng(seed)
-        )
-        groups = tuple(run.method.latent_groups)
-        discrete = len(run.method.discrete)
+    for lane, model in zip(run.lanes, evaluation.load_models(run)):
         yield Subject(
-            name, model.encode, model.decode, groups, images, stored, discrete
+            ", ".join(filter(None, (run.config.model.name, lane.name))),
+            model.encode,
+            model.decode,
+            tuple(run.method.latent_groups),
+            images,
+            functools.partial(
+                evaluation.training_codes, model, np.random.default_rng(seed)
+            ),
+            len(run.method.discrete),
         )
 
 
@@ -102,7 +109,7 @@ class Explorer(http.server.ThreadingHTTPServer):
     """Serves the page and the models; ``with`` closes it, ``url`` is its address.
 
     Args:
-      models: at least one; they share the size of images.
+      models: at least one; all take images of one size.
     """
 
     daemon_threads = True
@@ -119,20 +126,20 @@ class Explorer(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def server_bind(self) -> None:
-        # Not HTTPServer's, which asks the name service for the name of the address.
+        # HTTPServer's own method would ask the name service for the address's name.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """What the Host header of a request may say."""
+        """Allowed values of the Host header."""
         return f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}"
 
     @property
     def url(self) -> str:
         return f"http://{self.hosts[0]}/{self.token}/"
 
-    # One at a time: a model uses all cores, and requests come from several threads.
+    # One call at a time: a model uses all cores, and there are several threads.
 
     def decode(self, model: Subject, code: np.ndarray) -> np.ndarray:
         """Returns the image ``[H, W, C]`` of a code ``[D]``."""
@@ -159,90 +166,8 @@ class Explorer(http.server.ThreadingHTTPServer):
         return np.where(own, drawn, code)
 
 
-class Refusal(Exception):
-    """A request that is answered with a 4xx status and one line."""
-
-    def __init__(self, status: HTTPStatus, message: str):
-        super().__init__(message)
-        self.status = status
-
-
-def _bad(message: str) -> Refusal:
-    return Refusal(HTTPStatus.BAD_REQUEST, message)
-
-
-def parse_json(body: bytes) -> dict[str, Any]:
-    """Returns a JSON object; NaN and infinities, which JSON has not, are refused."""
-
-    def refuse(word: str):
-        raise _bad(f"body: numbers must be finite, got {word}.")
-
-    try:
-        value = json.loads(body, parse_constant=refuse)
-    except (ValueError, RecursionError):
-        raise _bad("body: must be JSON.") from None
-    if not isinstance(value, dict):
-        raise _bad("body: must be a JSON object.")
-    return value
-
-
-def parse_code(value: Any, dims: int) -> np.ndarray:
-    """Returns a code ``[dims]`` float32 of a list of finite numbers."""
-    if not isinstance(value, list):
-        raise _bad(f"code: must be a list of {dims} numbers.")
-    if len(value) != dims:
-        raise _bad(f"code: must hold {dims} numbers, got {len(value)}.")
-    for place, number in enumerate(value, start=1):
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            kind = "text" if isinstance(number, str) else json.dumps(number)[:20]
-            raise _bad(f"code: must hold numbers, got {kind} at place {place}.")
-        # Finite as a float32 too; JSON's 1e400 is read as infinity.
-        if not abs(number) < 1e30:
-            raise _bad(f"code: numbers must be finite, which place {place} is not.")
-    return np.asarray(value, np.float32)
-
-
-def parse_place(value: Any, name: str, count: int) -> int:
-    """Returns a whole number from 0 to ``count - 1``."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < count:
-        raise _bad(f"{name}: must be a whole number from 0 to {count - 1}.")
-    return value
-
-
-def parse_image(content: bytes, shape: Sequence[int]) -> np.ndarray:
-    """Returns an uploaded picture as uint8 ``[H, W, C]``.
-
-    Its middle is cut out in the wanted proportions, scaled, and made grey where the
-    model takes grey images.
-    """
-    height, width, channels = shape
-    try:
-        with Image.open(io.BytesIO(content), formats=_FORMATS) as picture:
-            if picture.width * picture.height > _MAX_PIXELS:
-                raise Refusal(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    f"image: must have at most {_MAX_PIXELS // 1_000_000} million "
-                    f"pixels, got {picture.width} x {picture.height}.",
-                )
-            picture = ImageOps.exif_transpose(picture)
-            picture = picture.convert("RGB" if channels == 3 else "L")
-    except Refusal:
-        raise
-    except Exception:  # Pillow's readers raise many kinds on damaged files.
-        raise Refusal(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            f"image: must be a whole file of {', '.join(_FORMATS)}.",
-        ) from None
-    scale = min(picture.width / width, picture.height / height)
-    across, down = max(1, round(width * scale)), max(1, round(height * scale))
-    left, top = (picture.width - across) // 2, (picture.height - down) // 2
-    middle = picture.crop((left, top, left + across, top + down))
-    small = middle.resize((width, height), Image.Resampling.LANCZOS)
-    return np.asarray(small, np.uint8).reshape(shape)
-
-
 class _Handler(http.server.BaseHTTPRequestHandler):
-    """``GET /TOKEN/`` is the page; ``POST /TOKEN/LANE/ACTION`` asks a model."""
+    """``GET /TOKEN/`` returns the page; ``POST /TOKEN/LANE/ACTION`` calls a model."""
 
     server: Explorer
     protocol_version = "HTTP/1.1"
@@ -369,7 +294,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 HTTPStatus.LENGTH_REQUIRED, "body: needs a Content-Length, no chunks."
             )
         if not (length.isascii() and length.isdecimal()):
-            raise _bad("body: its Content-Length must be a number.")
+            raise bad("body: its Content-Length must be a number.")
         if len(length) > 12 or int(length) > limit:
             raise Refusal(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -378,7 +303,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(length))
         self._unread = False
         if len(body) < int(length):
-            raise _bad("body: ended before its Content-Length.")
+            raise bad("body: ended before its Content-Length.")
         return body
 
     def _refuse(self, status: HTTPStatus, line: str) -> None:
@@ -389,7 +314,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._drain()
 
     def _drain(self) -> None:
-        """Reads what a refused peer still sends: a reset would hide the answer."""
+        """Reads what a refused client still sends: a reset would hide the answer."""
         end, left = time.monotonic() + _SECONDS, _DRAINED
         length = self.headers.get("Content-Length", "0")
         if not (length.isascii() and length.isdecimal() and len(length) < 13):
@@ -424,7 +349,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def send_error(
         self, code: int, message: str | None = None, explain: str | None = None
     ) -> None:
-        """Answers what http.server itself refuses, in one line too."""
+        """Answers requests that http.server itself refuses, in one line too."""
         if code == HTTPStatus.NOT_IMPLEMENTED:
             code, message = HTTPStatus.METHOD_NOT_ALLOWED, "method: must be GET or POST"
         self.close_connection = True
@@ -441,7 +366,7 @@ def _json(**values: Any) -> tuple[str, bytes]:
 
 
 def _numbers(values: np.ndarray) -> list[float]:
-    """Returns float32 values as the shortest decimals that stand for them."""
+    """Returns float32 values as their shortest decimal representations."""
     return [float(str(value)) for value in np.asarray(values, np.float32)]
 
 

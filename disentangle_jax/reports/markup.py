@@ -1,8 +1,7 @@
-"""Pages of one file: what they share in style, and images written into the text."""
+"""HTML pages of one file, with their style and images inside."""
 
 import base64
 import html
-import pathlib
 from collections.abc import Iterable, Sequence
 
 _STYLE = """
@@ -24,7 +23,7 @@ pre { overflow-x: auto; background: #f3f5f7; padding: .75rem; font-size: .8rem; 
 
 
 def page(title: str, sections: Iterable[str]) -> str:
-    """Returns a page that needs no other file and asks nobody for anything.
+    """Returns a page that needs no other file and loads nothing.
 
     Args:
       title: plain text.
@@ -63,9 +62,9 @@ def panels(titled: Sequence[tuple[str, bytes]]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], number: int) -> str:
-    """Returns a table of plain texts; column `number` is set as numbers are.
+    """Returns a table of plain texts; column `number` is aligned as numbers are.
 
-    Names may break after dots, commas and underscores, so that a phone has room.
+    Names may break after dots, commas and underscores, to fit narrow screens.
     """
 
     def cell(column: int, text: str) -> str:
@@ -81,10 +80,3 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], number: int) -> st
     )
     titles = "".join(f"<th>{html.escape(name)}</th>" for name in head)
     return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def write(path: pathlib.Path, text: str) -> None:
-    """Writes a file so that it is never there in part."""
-    partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_text(text)
-    partial.replace(path)

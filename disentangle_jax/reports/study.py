@@ -1,10 +1,10 @@
-"""Plots of a study: signed matrices, distributions, curves and clouds of models."""
+"""Plots of a study of many models: matrices, distributions, curves and points."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from disentangle_jax.reports._plots import _figure, _png
+from disentangle_jax.reports.plots import new_figure, png
 
 
 def matrices(
@@ -14,18 +14,18 @@ def matrices(
     *,
     signed: bool = True,
 ) -> bytes:
-    """Returns matrices ``[rows, columns]`` below each other, in hundredths.
+    """Returns matrices ``[rows, columns]`` below each other, written in hundredths.
 
     Args:
-      panels: by title. NaN is left blank.
-      row_names: of all of them.
-      column_names: of all of them.
+      panels: matrices by title; NaN cells are blank.
+      row_names: names of the rows of all matrices.
+      column_names: names of the columns of all matrices.
       signed: values lie in [−1, 1], white at 0; else in [0, 1], white at one half.
     """
     low, high = (-1.0, 1.0) if signed else (0.0, 1.0)
     rows, columns = len(row_names), len(column_names)
     height = 0.34 * rows + 0.35
-    figure = _figure(height * len(panels) + 0.9)
+    figure = new_figure(height * len(panels) + 0.9)
     grid = figure.subplots(len(panels), squeeze=False, sharex=True)[:, 0]
     for axes, (title, values) in zip(grid, panels.items()):
         axes.imshow(values, cmap="RdBu", vmin=low, vmax=high, aspect="auto")
@@ -43,7 +43,7 @@ def matrices(
     grid[-1].set_xticks(
         range(columns), column_names, rotation=40, ha="right", fontsize=8
     )
-    return _png(figure)
+    return png(figure)
 
 
 def distributions(
@@ -52,11 +52,11 @@ def distributions(
     """Returns a column of points and a box per group, panels below each other.
 
     Args:
-      panels: ``{title: {group: values}}``; NaN are left out. The box spans the middle
-        half of the values, its line is the median.
-      label: of the horizontal axis.
+      panels: ``{title: {group: values}}``; NaN values are left out. The box spans the
+        quartiles, its line is the median.
+      label: label of the horizontal axis.
     """
-    figure = _figure(1.75 * len(panels) + 0.8)
+    figure = new_figure(1.75 * len(panels) + 0.8)
     grid = figure.subplots(len(panels), squeeze=False, sharex=True)[:, 0]
     names = list(dict.fromkeys(name for groups in panels.values() for name in groups))
     rng = np.random.default_rng(0)
@@ -80,39 +80,32 @@ def distributions(
         axes.grid(axis="y", alpha=0.3)
     grid[-1].set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
     grid[-1].set_xlabel(label)
-    return _png(figure)
+    return png(figure)
 
 
 def strength_curves(
     panels: Mapping[str, Mapping[str, Sequence[np.ndarray]]], y_name: str
 ) -> bytes:
-    """Returns curves over the strengths of methods, from weakest to strongest.
+    """Returns curves over the hyperparameter values of methods, in increasing order.
 
     Args:
-      panels: ``{title: {method: (value, low, high)}}``, each ``[strengths]``; the band
-        spans low to high.
-      y_name: of the vertical axis, which panels share.
+      panels: ``{title: {method: (value, low, high)}}``, each ``[hyperparameter
+        values]``; the band spans low to high.
+      y_name: label of the vertical axis, which the panels share.
     """
-    figure = _figure(2.1 * len(panels) + 0.7)
+    figure = new_figure(2.1 * len(panels) + 0.7)
     grid = figure.subplots(len(panels), squeeze=False, sharex=True, sharey=True)[:, 0]
-    for axes, (title, methods) in zip(grid, panels.items()):
+    for axes, methods in zip(grid, panels.values()):
         for number, (method, (value, low, high)) in enumerate(methods.items()):
             places = np.arange(1, len(value) + 1)
             colour = f"C{number % 10}"
             axes.plot(places, value, "o-", color=colour, label=method, ms=4)
             axes.fill_between(places, low, high, color=colour, alpha=0.15, lw=0)
-        axes.set_title(title, loc="left", fontsize=9)
-        axes.set_ylabel(y_name, fontsize=8)
-        axes.tick_params(labelsize=8)
-        axes.grid(alpha=0.3)
-    grid[-1].set_xlabel("strength of the method, from its smallest to its largest")
     longest = max(len(v[0]) for methods in panels.values() for v in methods.values())
     grid[-1].set_xticks(range(1, longest + 1))
-    figure.legend(
-        *grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=3,
-        fontsize=7,
-    )  # fmt: skip
-    return _png(figure)
+    return _labelled(
+        figure, panels, "hyperparameter value, in increasing order", y_name
+    )
 
 
 def clouds(
@@ -120,31 +113,37 @@ def clouds(
     x_name: str,
     y_name: str,
 ) -> bytes:
-    """Returns points of models by method, panels below each other.
+    """Returns models as points, coloured by method, panels below each other.
 
     Args:
       panels: ``{title: {method: (x, y)}}``.
-      x_name: of the horizontal axis.
-      y_name: of the vertical axis.
+      x_name: label of the horizontal axis.
+      y_name: label of the vertical axis.
     """
-    figure = _figure(2.4 * len(panels) + 0.6)
+    figure = new_figure(2.4 * len(panels) + 0.6)
     grid = figure.subplots(len(panels), squeeze=False, sharex=True)[:, 0]
-    for axes, (title, methods) in zip(grid, panels.items()):
+    for axes, methods in zip(grid, panels.values()):
         for number, (method, (x, y)) in enumerate(methods.items()):
             axes.plot(
                 np.ravel(x), np.ravel(y), ".", color=f"C{number % 10}", label=method,
                 ms=6, alpha=0.7,
             )  # fmt: skip
+    return _labelled(figure, panels, x_name, y_name)
+
+
+def _labelled(figure, titles: Iterable[str], x_name: str, y_name: str) -> bytes:
+    """Names the panels and axes of a figure, adds a legend, and returns its PNG."""
+    for axes, title in zip(figure.axes, titles):
         axes.set_title(title, loc="left", fontsize=9)
         axes.set_ylabel(y_name, fontsize=8)
         axes.tick_params(labelsize=8)
         axes.grid(alpha=0.3)
-    grid[-1].set_xlabel(x_name)
+    figure.axes[-1].set_xlabel(x_name)
     figure.legend(
-        *grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=3,
-        fontsize=7,
+        *figure.axes[0].get_legend_handles_labels(), loc="outside upper center",
+        ncols=3, fontsize=7,
     )  # fmt: skip
-    return _png(figure)
+    return png(figure)
 
 
 def interval_bars(
@@ -159,12 +158,12 @@ def interval_bars(
 
     Args:
       bars: ``{name: (value, low, high)}``; NaN draws nothing.
-      marks: numbers of others, by name.
+      marks: values to compare with, by name.
       mark_name: what the marks are.
-      line: drawn through all bars.
-      x_name: of the horizontal axis.
+      line: position of a line through all bars.
+      x_name: label of the horizontal axis.
     """
-    figure = _figure(0.42 * len(bars) + 1.2)
+    figure = new_figure(0.42 * len(bars) + 1.2)
     axes = figure.add_subplot(xlabel=x_name)
     shown = False
     for place, (name, (value, low, high)) in enumerate(bars.items()):
@@ -184,4 +183,4 @@ def interval_bars(
     if shown:
         axes.legend(fontsize=8, loc="lower right")
     axes.grid(axis="x", alpha=0.3)
-    return _png(figure)
+    return png(figure)

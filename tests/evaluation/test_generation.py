@@ -1,30 +1,25 @@
 """Samples and FID of a trained run, with an extractor in Inception's place."""
 
 import functools
-import json
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from disentangle_jax import main, metrics, training
-from disentangle_jax.training import generation
+from disentangle_jax import evaluation, main, metrics, training
 from tests.training import tiny
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A run of two lanes, with some weights' file to ask for FID."""
-    folder = tmp_path_factory.mktemp("generation")
-    (folder / "weights.npz").touch()
-    config = tiny.config(num_steps=2, checkpoint_every=2, log_every=1)
-    config.lanes.seeds = 2
-    config.eval.fid_weights = str(folder / "weights.npz")
+def trained(tiny_lanes, tmp_path_factory):
+    """A run of two lanes, with a file of weights to ask for FID."""
+    weights = tmp_path_factory.mktemp("generation") / "weights.npz"
+    weights.touch()
+    config = tiny_lanes.config.copy_and_resolve_references()
+    config.eval.fid_weights = str(weights)
     config.eval.fid_images = 20
     config.eval.num_samples = 5
-    run = training.prepare(config, folder / "run")
-    training.train(run)
-    return run
+    return training.prepare(config, tiny_lanes.workdir)
 
 
 @functools.cache
@@ -52,11 +47,11 @@ def other_features(monkeypatch):
 
 
 def test_fid_of_reconstructions_prior_and_hybrids(trained, other_features):
-    scores = training.evaluate(trained)
+    scores = evaluation.evaluate(trained)
     test, *rest = other_features
     assert len(rest) == 2 * 3  # the test images once, for both lanes
     assert all(images.shape == (20, 64, 64, 3) for images in other_features)
-    model = next(training.load_trained(trained))
+    model = next(evaluation.load_models(trained))
     np.testing.assert_array_equal(model.decode(model.encode(test)), rest[0])
     values = scores[trained.lanes[0].name]["metrics"]
     for name, images in zip(("reconstruction", "prior", "hybrid"), rest):
@@ -67,13 +62,13 @@ def test_fid_of_reconstructions_prior_and_hybrids(trained, other_features):
     settings = values["fid"]["settings"]
     assert settings["samples_a"] == settings["samples_b"] == 20
     assert settings["hybrid_bank"] == 8 and settings["split"] == "test"
-    saved = trained.lane_run(trained.lanes[1]).workdir / "scores.json"
-    assert "fid" in json.loads(saved.read_text())["metrics"]
+    saved = evaluation.read_scores(evaluation.folders(trained)[1])
+    assert "fid" in saved["metrics"]
 
 
 def test_hybrid_images_come_from_codes_of_training_images(trained):
-    model = next(training.load_trained(trained))
-    bank = generation.training_codes(model, np.random.default_rng(0))
+    model = next(evaluation.load_models(trained))
+    bank = evaluation.training_codes(model, np.random.default_rng(0))
     rng = np.random.default_rng(0)
     indices = rng.choice(trained.train_set.indices, 8, replace=False)
     want = model.encode(trained.train_set.images(indices))
@@ -81,10 +76,10 @@ def test_hybrid_images_come_from_codes_of_training_images(trained):
 
 
 def test_sample_writes_codes_images_and_sheets(trained, capsys):
-    argv = ["--mode=sample", f"--workdir={trained.workdir}"]
+    argv = ["sample", str(trained.workdir), "--config.eval.num_samples=5"]
     assert main.main(argv) == 0
     out = capsys.readouterr().out
-    lanes = [trained.lane_run(lane).workdir for lane in trained.lanes]
+    lanes = evaluation.folders(trained)
     for folder in lanes:
         assert f"samples: {folder / 'samples' / 'hybrid.png'}" in out
         with Image.open(folder / "samples" / "prior.png") as picture:
@@ -98,7 +93,7 @@ def test_sample_writes_codes_images_and_sheets(trained, capsys):
     for d, codes in enumerate(samples["chunk_hybrid_codes"]):
         others = np.arange(3) != d
         assert (codes[:, others] == samples["base_code"][others]).all()
-    model = next(training.load_trained(trained))
+    model = next(evaluation.load_models(trained))
     for name in ("prior", "hybrid"):
         want = model.decode(samples[f"{name}_codes"])
         # Another batch size may round a pixel to its neighbour.
@@ -109,7 +104,7 @@ def test_sample_writes_codes_images_and_sheets(trained, capsys):
         np.testing.assert_array_equal(again["prior_codes"], samples["prior_codes"])
 
 
-def test_missing_weights_are_told_before_training(tmp_path):
+def test_missing_weights_are_reported_before_training(tmp_path):
     config = tiny.config()
     config.eval.fid_weights = str(tmp_path / "none.pth")
     with pytest.raises(FileNotFoundError, match="Fetch pt_inception-2015-12-05"):

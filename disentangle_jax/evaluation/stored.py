@@ -1,0 +1,69 @@
+"""Reads what an evaluation wrote: ``scores.json`` and ``pictures.npz``."""
+
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from disentangle_jax.evaluation.protocol import Number, describe_number
+
+SCORES, ARRAYS = "scores.json", "pictures.npz"
+
+
+class Row(NamedTuple):
+    """One number of a ``scores.json``.
+
+    Attributes:
+      name: ``score``, or ``score.key`` where a score has several values.
+      value: None where it is not finite.
+      number: what it means.
+    """
+
+    name: str
+    value: float | None
+    number: Number
+
+
+def read_scores(folder: str | os.PathLike) -> dict[str, Any]:
+    """Returns the ``scores.json`` of an evaluated model.
+
+    Raises:
+      ValueError: there is none, or an older version wrote it.
+    """
+    path = pathlib.Path(folder) / SCORES
+    if not path.exists():
+        raise ValueError(f"workdir: {folder} was not evaluated yet; evaluate it first.")
+    scores = json.loads(path.read_text())
+    if "evaluators" not in scores:
+        raise ValueError(
+            f"workdir: {folder} was evaluated by an older version; run evaluate again."
+        )
+    return scores
+
+
+def read_arrays(folder: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Returns the arrays that evaluators stored; none where there is no file."""
+    path = pathlib.Path(folder) / ARRAYS
+    if not path.exists():
+        return {}
+    with np.load(path) as arrays:
+        return dict(arrays)
+
+
+def score_rows(scores: Mapping[str, Any]) -> list[Row]:
+    """Returns a row for each number of a ``scores.json``, with its meaning."""
+    numbers = {(name, ""): value for name, value in scores["reconstruction"].items()}
+    for name, score in scores["metrics"].items():
+        for key, value in score["values"].items():
+            numbers[name, "" if key == name else key] = value
+    return [
+        Row(
+            f"{name}.{key}" if key else name,
+            value,
+            describe_number(name, key, scores["evaluators"]),
+        )
+        for (name, key), value in numbers.items()
+    ]

@@ -1,0 +1,206 @@
+"""A trained model: encoder, decoder and prior of a checkpoint."""
+
+import os
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from disentangle_jax import data, losses, models, training
+from disentangle_jax.batching import in_batches
+from disentangle_jax.methods import Method, as_unit_interval
+from disentangle_jax.training import Run
+from disentangle_jax.types import Posterior, State, unknown_name
+
+
+class Networks:
+    """Encoder and decoder of a method, compiled once for all models of a run.
+
+    Attributes:
+      encode: ``(state, images [B, H, W, C] uint8) -> (Posterior, errors)``; errors
+        ``[B]`` of reconstructing from the posterior mean, by name: ``mse`` (mean over
+        pixels) for images, and the likelihood's own (``bce`` or ``nll``, in nats).
+      decode: ``(state, codes [B, D]) -> images [B, H, W, C]`` uint8. For documents,
+        ``[B, V]`` uint16 counts, it returns the probabilities of the words.
+    """
+
+    def __init__(self, method: Method):
+        likelihood = method.likelihood
+        images = method.inputs.observation == "image"
+
+        def mean_image(logits):
+            return jnp.clip(method.output(logits), 0.0, 1.0)
+
+        def encode(state, observations):
+            x = as_unit_interval(observations)
+            posterior = method.encode(state, x)
+            logits = method.decode(state, posterior.mean)
+            errors = {}
+            if images:
+                errors["mse"] = losses.mse(x, mean_image(logits))
+            if likelihood.error is not None:
+                errors[likelihood.error] = likelihood.loss(x, logits)
+            return posterior, errors
+
+        def decode(state, z):
+            logits = method.decode(state, z)
+            if not images:
+                return method.output(logits)
+            return (mean_image(logits) * 255.0 + 0.5).astype(jnp.uint8)
+
+        options = models.compiler_options()
+        self.encode = jax.jit(encode, compiler_options=options)
+        self.decode = jax.jit(decode, compiler_options=options)
+
+
+class Trained(NamedTuple):
+    """One trained model.
+
+    Attributes:
+      run: the run of this model alone.
+      state: its state at the newest checkpoint, with averaged parameters where kept.
+      networks: compiled encoder and decoder.
+    """
+
+    run: Run
+    state: State
+    networks: Networks
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters of the networks."""
+        return self.state.params
+
+    @property
+    def shows_images(self) -> bool:
+        """Whether the model decodes to images, not to words."""
+        return self.run.method.inputs.observation == "image"
+
+    def encode(self, images: np.ndarray) -> np.ndarray:
+        """Returns the codes ``[B, D]`` of uint8 images ``[B, H, W, C]``."""
+        return np.asarray(self.networks.encode(self.state, images)[0].mean)
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """Returns the uint8 images ``[B, H, W, C]`` of codes ``[B, D]``."""
+        return np.asarray(self.networks.decode(self.state, codes))
+
+    def prior(self, key: jax.Array, n: int) -> jax.Array:
+        """Draws codes ``[n, D]`` from the prior."""
+        return self.run.method.prior(key, self.state, n)
+
+    def posterior(self, images: np.ndarray) -> Posterior:
+        """Returns the posteriors of any number of images, in batches."""
+        return in_batches(
+            lambda batch: self.networks.encode(self.state, batch)[0],
+            images,
+            self.run.config.eval.batch_size,
+        )
+
+    def apply(
+        self,
+        function: Callable[[State, np.ndarray], Any],
+        dataset: data.Dataset,
+        indices: np.ndarray,
+        *,
+        label: str = "",
+    ) -> Any:
+        """Returns ``function(state, images)`` of a dataset's images, in batches.
+
+        Args:
+          function: maps the state and ``eval.batch_size`` uint8 images to a pytree of
+            arrays with a row per image; compiled by the caller.
+          dataset: where the images are.
+          indices: ``[N]``, which of them.
+          label: where given, progress is shown under it.
+
+        Returns:
+          A pytree of NumPy arrays ``[N, …]``.
+        """
+        shown = {}
+        if label:
+            shown["done"] = training.Progress(
+                label, len(indices), unit="examples"
+            ).update
+        return in_batches(
+            lambda batch: function(self.state, dataset.images(batch)),
+            indices,
+            self.run.config.eval.batch_size,
+            **shown,
+        )
+
+    def codes(self, dataset: data.Dataset, indices: np.ndarray) -> np.ndarray:
+        """Returns the codes ``[N, D]`` of a dataset's images."""
+        return self.apply(self.networks.encode, dataset, indices)[0].mean
+
+    def decoded(self, codes: jax.Array | np.ndarray) -> Iterator[np.ndarray]:
+        """Yields the images of codes ``[N, D]`` in batches."""
+        size = self.run.config.eval.batch_size
+        codes = np.asarray(codes)
+        for start in range(0, len(codes), size):
+            yield in_batches(self.decode, codes[start : start + size], size)
+
+    def decode_all(self, codes: jax.Array | np.ndarray) -> np.ndarray:
+        """Returns the images ``[..., H, W, C]`` of any number of codes ``[..., D]``."""
+        images = np.concatenate(list(self.decoded(codes.reshape(-1, codes.shape[-1]))))
+        return images.reshape(*codes.shape[:-1], *images.shape[1:])
+
+
+def encode_images(
+    model: Trained, dataset: data.Dataset, indices: np.ndarray
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Returns codes ``[N, D]`` and reconstruction errors ``[N]`` of a dataset's images.
+
+    Args:
+      model: the trained model.
+      dataset: where the images are.
+      indices: ``[N]``, which of them.
+
+    Returns:
+      Codes (posterior means), and errors by name; see :class:`Networks`.
+    """
+    encode = model.networks.encode
+    posterior, errors = model.apply(encode, dataset, indices, label="encoding")
+    return posterior.mean, errors
+
+
+def check_trained(run: Run) -> None:
+    """Raises a ValueError where `run` has no checkpoint to evaluate."""
+    if not training.has_checkpoint(run.workdir):
+        raise ValueError(
+            f"workdir: {run.workdir} holds no checkpoint yet; train it first."
+        )
+
+
+def load_models(run: Run) -> Iterator[Trained]:
+    """Yields the trained models of a run, one per lane in their order."""
+    check_trained(run)
+    state, networks = training.restore(run), Networks(run.method)
+    for number, own in enumerate(run.models()):
+        yield Trained(own, training.take(state, number), networks)
+
+
+def load(workdir: str | os.PathLike) -> Trained:
+    """Returns the trained model of a run's folder, or of the folder of one lane.
+
+    Raises:
+      ValueError: the folder holds no trained run, or one with several models.
+    """
+    workdir = pathlib.Path(workdir)
+    lane = ""
+    if workdir.absolute().parent.name == "lanes" and not training.has_checkpoint(
+        workdir
+    ):
+        lane, workdir = workdir.name, workdir.absolute().parents[1]
+    run = training.prepare(training.read_config(workdir), workdir)
+    known = [own.name for own in run.lanes]
+    if run.laned and not lane:
+        raise ValueError(
+            f"load: {workdir} holds {len(known)} models; name the folder of one, such "
+            f"as {workdir / 'lanes' / known[0]}."
+        )
+    if lane not in known:
+        raise unknown_name("load", "workdir", lane, known)
+    return list(load_models(run))[known.index(lane)]

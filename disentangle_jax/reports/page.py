@@ -1,0 +1,77 @@
+"""The page of one run: scores, pictures and loss curve in a single HTML file."""
+
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from disentangle_jax import evaluation, training
+from disentangle_jax.evaluation.sections import Lines, Section, Table, Text
+from disentangle_jax.reports.drawing import write_parts
+from disentangle_jax.reports.scores import failures, format_value, run_sections
+
+_RECIPE = ("settings", "versions", "device", "commit", "time", "config")
+
+
+def check_evaluated(workdir: pathlib.Path) -> None:
+    """Raises a ValueError where a run has no scores to report."""
+    evaluation.read_scores(workdir)
+
+
+def write(workdir: pathlib.Path) -> pathlib.Path:
+    """Draws an evaluated run: each section as a file, and all on one page.
+
+    Args:
+      workdir: folder with the files of an evaluation and ``metrics.jsonl``.
+
+    Returns:
+      The path of ``report.html``, which needs no other file.
+    """
+    workdir = pathlib.Path(workdir)
+    scores = evaluation.read_scores(workdir)
+    config = scores["config"]
+    title = (
+        f"{config['model']['name']} trained as {config['method']['name']} on "
+        f"{config['data']['name']}"
+    )
+    parts = (
+        *_score_sections(scores),
+        *run_sections(workdir, scores),
+        _loss(workdir),
+    )
+    return write_parts(workdir, title, parts, {name: scores[name] for name in _RECIPE})
+
+
+def _score_sections(scores: Mapping[str, Any]) -> Iterator[Section]:
+    settings = scores["settings"]
+    yield Table(
+        "scores",
+        "Scores",
+        f"Step {settings['step']}, seed {settings['seed']}; {settings['num_train']} + "
+        f"{settings['num_test']} examples of the {settings['split']} split, "
+        f"{settings['codes']} codes.",
+        ("score", "value", "meaning"),
+        [
+            (row.name, format_value(row.value), row.number.meaning)
+            for row in evaluation.score_rows(scores)
+        ],
+        number=1,
+    )
+    if scores["errors"]:
+        caption = "Scores that are not defined for these codes and factors."
+        lines = "\n".join(failures(scores))
+        yield Text("errors", "Scores that were not computed", caption, lines)
+
+
+def _loss(workdir: pathlib.Path) -> Lines:
+    rows = training.read_metrics(workdir)
+    losses = [np.nan if row["loss"] is None else row["loss"] for row in rows]
+    return Lines(
+        "loss",
+        "Training loss",
+        "Mean loss of the steps between two rows of metrics.jsonl.",
+        {"loss": ([row["step"] for row in rows], losses)},
+        "step",
+        "loss",
+    )
