@@ -1,63 +1,35 @@
-"""The papers' protocols: several runs, then the table or figure that they are for.
+"""Protocols of the papers: several runs, then the table or figure that compares them.
 
 Synopsis::
 
     experiment = experiments.prepare(config, workdir)  # every check, nothing trained
-    page = experiments.run(experiment)                 # goes on where it was
+    page = experiments.run(experiment)                 # continues where it stopped
 
-The configs are in ``configs/experiments/``.
+The configs are in ``configs/experiments/``. A protocol of yours is a class::
+
+    @experiments.define(question="…", reference="…", options={"betas": (1.0, 4.0)})
+    class Betas(experiments.Protocol):
+        def stages(self, config, workdir):
+            rows = [{"method.beta": beta} for beta in config.experiment.betas]
+            return [experiments.Stage("betas", {}, rows)]
+
+        def result(self, config, workdir, models):
+            found = {m.hyper["beta"]: m.scores for m in models["betas"]}
+            ...
+            return experiments.Result("Scores by beta", values, parts)
+
+and ``config.experiment.name = "my_package.betas:Betas"`` runs it.
 """
 
-import os
-import pathlib
-
-import ml_collections
-
-from disentangle_jax.experiments import (
-    _capacity,
-    _extrapolation,
-    _factor_importance,
-    _model_table,
-    _overlap,
-    _relations,
-    _structured,
-    _zero_shot,
-)
-from disentangle_jax.experiments._protocol import Experiment as Experiment
-from disentangle_jax.experiments._protocol import Protocol, check_experiment
-from disentangle_jax.experiments._protocol import run_experiment as run
-from disentangle_jax.experiments._study_page import write_study
-
-_PROTOCOLS: dict[str, Protocol] = {
-    "capacity": _capacity.PROTOCOL,
-    "extrapolation": _extrapolation.PROTOCOL,
-    "factor_importance": _factor_importance.PROTOCOL,
-    "model_table": _model_table.PROTOCOL,
-    "overlap": _overlap.PROTOCOL,
-    "relations": _relations.PROTOCOL,
-    "structured": _structured.PROTOCOL,
-    "zero_shot": _zero_shot.PROTOCOL,
-}
-
-__all__ = ["Experiment", "names", "prepare", "run", "write_study"]
-
-
-def names() -> tuple[str, ...]:
-    """Returns what ``experiment.name`` may be."""
-    return tuple(_PROTOCOLS)
-
-
-def prepare(
-    config: ml_collections.ConfigDict, workdir: str | os.PathLike
-) -> Experiment:
-    """Checks a protocol, and the config of each of its stages.
-
-    Args:
-      config: a complete config with a section ``experiment``.
-      workdir: folder of the protocol.
-
-    Raises:
-      ValueError: the config contradicts the protocol, or that of a stage is wrong.
-      FileNotFoundError: a dataset's file is missing; says what to fetch.
-    """
-    return check_experiment(config, pathlib.Path(workdir), _PROTOCOLS)
+from disentangle_jax.experiments.protocol import Experiment as Experiment
+from disentangle_jax.experiments.protocol import Model as Model
+from disentangle_jax.experiments.protocol import Pack as Pack
+from disentangle_jax.experiments.protocol import Protocol as Protocol
+from disentangle_jax.experiments.protocol import Result as Result
+from disentangle_jax.experiments.protocol import Stage as Stage
+from disentangle_jax.experiments.protocol import define as define
+from disentangle_jax.experiments.protocol import describe as describe
+from disentangle_jax.experiments.protocol import names as names
+from disentangle_jax.experiments.protocol import prepare as prepare
+from disentangle_jax.experiments.protocol import run as run
+from disentangle_jax.experiments.study_page import write_study as write_study

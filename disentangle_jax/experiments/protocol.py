@@ -1,10 +1,10 @@
-"""What the papers' protocols share: models in stages, then one page.
+"""The form of a protocol: models in stages, then one page about all of them.
 
 A config with a section ``experiment`` describes a protocol. Its other sections are what
 the models have in common. A protocol lists its models as rows, stage by stage; rows
 that share a compiled program are trained together as lanes of one run. Each run has a
-folder of its own below the protocol's: it is resumed, evaluated and reported as any
-other run, and a protocol that was stopped continues where it was.
+folder of its own below the protocol's. It is resumed, evaluated and reported like any
+other run, so that a protocol that was stopped continues where it stopped.
 """
 
 import dataclasses
@@ -12,20 +12,20 @@ import functools
 import json
 import pathlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import ml_collections
 
 from disentangle_jax import evaluation, files, registry, reports, rows, training
-from disentangle_jax.evaluation import Trained
 from disentangle_jax.types import unknown_name
 
 PROTOCOLS = registry.Registry("protocol", "disentangle_jax.experiments")
+K, V = TypeVar("K", bound=Hashable), TypeVar("V")
 
 
 class ProtocolDescription(NamedTuple):
-    """What is known of a protocol.
+    """The description of a protocol.
 
     Attributes:
       question: what it asks, in one sentence.
@@ -39,64 +39,17 @@ class ProtocolDescription(NamedTuple):
 
 
 def define(*, question: str, reference: str, options: Mapping[str, Any]) -> Callable:
-    """Returns a decorator that describes a subclass of :class:`Protocol`."""
-    return PROTOCOLS.decorator(ProtocolDescription(question, reference, options))
+    """Returns a decorator that describes a subclass of :class:`Protocol`.
 
-
-class Stage(NamedTuple):
-    """Models of a protocol that are trained at the same time.
-
-    Attributes:
-      name: its folder below the protocol's.
-      fields: fields that all of its models change, by dotted names.
-      rows: fields that each of its models changes besides; empty for the lanes of the
-        config (its seeds).
-      after: name of an earlier stage whose parameters its models start from.
-      before: writes the files that `fields` name, from the models of earlier stages.
+    The library's protocols have the names of their modules.
     """
+    description = ProtocolDescription(question, reference, options)
 
-    name: str
-    fields: Mapping[str, Any]
-    rows: Sequence[rows.Row] = ()
-    after: str = ""
-    before: Callable[[], None] | None = None
+    def decorate(protocol: type["Protocol"]) -> type["Protocol"]:
+        name = protocol.__module__.rpartition(".")[2]
+        return PROTOCOLS.add(protocol, description, name)
 
-
-class Result(NamedTuple):
-    """What a protocol found.
-
-    Attributes:
-      title: of the page.
-      values: the numbers, for ``result.json``.
-      parts: tables and figures of the page, in order.
-    """
-
-    title: str
-    values: dict[str, Any]
-    parts: Sequence[reports.Table | reports.Figure]
-
-
-class Protocol:
-    """A protocol of a paper: subclass it and decorate with :func:`define`."""
-
-    def stages(
-        self, config: ml_collections.ConfigDict, workdir: pathlib.Path
-    ) -> list[Stage]:
-        """Returns the stages in their order; empty for protocols that train nothing.
-
-        Raises:
-          ValueError: the config contradicts the protocol.
-        """
-        raise NotImplementedError
-
-    def result(
-        self,
-        config: ml_collections.ConfigDict,
-        workdir: pathlib.Path,
-        models: Mapping[str, list["Model"]],
-    ) -> Result:
-        """Returns tables and figures of the evaluated models, which come by stage."""
-        raise NotImplementedError
+    return decorate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +62,7 @@ class Model:
     """
 
     run: training.Run
-    load: Callable[[], Trained]
+    load: Callable[[], evaluation.Trained]
 
     @property
     def hyper(self) -> dict[str, float]:
@@ -122,15 +75,73 @@ class Model:
         return evaluation.read_scores(self.run.workdir)
 
 
+Models = Mapping[str, list[Model]]
+
+
+class Stage(NamedTuple):
+    """Models of a protocol that are trained at the same time.
+
+    Attributes:
+      name: its folder below the protocol's.
+      fields: fields that all of its models change, by dotted names. The name of a
+        section, such as ``method``, replaces the whole section.
+      rows: further fields that each of its models changes. Every row is trained with
+        each lane (seed) of the config; no rows stand for one row without changes.
+      after: name of an earlier stage whose parameters its models start from.
+      before: called with the models of the earlier stages before this one is trained;
+        writes the files that `fields` name.
+    """
+
+    name: str
+    fields: Mapping[str, Any]
+    rows: Sequence[rows.Row] = ()
+    after: str = ""
+    before: Callable[[Models], None] | None = None
+
+
+class Result(NamedTuple):
+    """The results of a protocol.
+
+    Attributes:
+      title: title of the page.
+      values: the numbers, for ``result.json``.
+      parts: tables and figures of the page, in order.
+    """
+
+    title: str
+    values: dict[str, Any]
+    parts: Sequence[reports.Table | reports.Figure]
+
+
+class Protocol:
+    """Base class of protocols; override both methods and decorate with `define`."""
+
+    def stages(
+        self, config: ml_collections.ConfigDict, workdir: pathlib.Path
+    ) -> list[Stage]:
+        """Returns the stages in their order; empty for protocols that train nothing.
+
+        Raises:
+          ValueError: the config contradicts the protocol.
+        """
+        raise NotImplementedError
+
+    def result(
+        self, config: ml_collections.ConfigDict, workdir: pathlib.Path, models: Models
+    ) -> Result:
+        """Returns tables and figures of the evaluated models, given by stage."""
+        raise NotImplementedError
+
+
 class Pack(NamedTuple):
     """Rows of one stage that share a compiled program, as one run with lanes.
 
     Attributes:
       stage: its stage.
       name: its folder below the protocol's.
-      config: of the run, ``train.start_from`` left open.
+      config: config of the run, without ``train.start_from``.
       after: folder of the pack whose parameters it starts from, or "".
-      models: how many it holds.
+      models: number of models.
     """
 
     stage: Stage
@@ -152,7 +163,7 @@ class Experiment(NamedTuple):
     Attributes:
       config: the complete config.
       workdir: folder of the protocol.
-      protocol: what it does.
+      protocol: the protocol.
       packs: its runs, in their order.
     """
 
@@ -168,7 +179,7 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> ProtocolDescription:
-    """Returns what is known of a protocol."""
+    """Returns the description of a protocol."""
     return PROTOCOLS.get(name, "experiments.describe").description
 
 
@@ -199,7 +210,7 @@ def prepare(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> Experim
     for stage in protocol.stages(config, workdir):
         packs += _packs(config, stage, packs)
     for pack in packs:
-        # Files that earlier stages write are not there yet: left out of the check.
+        # Files that earlier stages write do not exist yet: left out of the check.
         alone = rows.apply(pack.config, {"data.hold_out": ""})
         try:
             training.check_workdir(_started(pack, workdir).config, workdir / pack.name)
@@ -215,14 +226,21 @@ def _packs(
     base = config.copy_and_resolve_references()
     del base["experiment"]
     base = rows.apply(base, stage.fields)
-    models = list(stage.rows) or rows.of(base)
-    if len(models) == 1 and not stage.rows and not config.lanes.rows:
-        parts, configs = [models], [base]
-    else:
-        base.lanes.update(seeds=1, sweep={}, rows=())
+    lanes = rows.of(base)
+    models = [{**lane, **row} for row in stage.rows or ({},) for lane in lanes]
+    laned = len(models) > 1 or bool(base.lanes.rows)
+    base = rows.apply(base, {"lanes.seeds": 1, "lanes.sweep": {}, "lanes.rows": ()})
+    if laned:
         parts = rows.packs(base, models, lambda _, group: len(group))
         configs = [rows.together(base, part) for part in parts]
+    else:
+        parts, configs = [models], [rows.apply(base, models[0])]
     before = [pack.name for pack in earlier if pack.stage.name == stage.after]
+    if stage.after and len(before) != len(parts):
+        raise ValueError(
+            f"stage {stage.name}: `after` must name an earlier stage with as many "
+            f"programs ({len(parts)}), and {stage.after!r} has {len(before)}."
+        )
     packs = []
     for number, (part, own) in enumerate(zip(parts, configs)):
         name = stage.name if len(parts) == 1 else f"{stage.name}/{number}"
@@ -244,6 +262,12 @@ def run(experiment: Experiment) -> pathlib.Path:
     config, workdir, protocol, packs = experiment
     training.start_workdir(config, workdir)
     models: dict[str, list[Model]] = {}
+    runs: dict[str, training.Run] = {}
+
+    @functools.lru_cache(maxsize=1)
+    def load(name: str) -> list[evaluation.Trained]:
+        return list(evaluation.load_models(runs[name]))
+
     total = sum(pack.models for pack in packs)
     spent = done = 0.0
     for number, pack in enumerate(packs, start=1):
@@ -258,9 +282,13 @@ def run(experiment: Experiment) -> pathlib.Path:
         )
         began = time.monotonic()
         if pack.stage.before is not None:
-            pack.stage.before()
+            pack.stage.before(models)
         prepared = training.prepare(_started(pack, workdir).config, workdir / pack.name)
-        models.setdefault(pack.stage.name, []).extend(_models(prepared))
+        runs[pack.name] = prepared
+        models.setdefault(pack.stage.name, []).extend(
+            Model(alone, lambda name=pack.name, place=place: load(name)[place])
+            for place, alone in enumerate(prepared.models())
+        )
         if evaluation.is_complete(prepared):
             print("already trained and evaluated")
             continue
@@ -271,14 +299,6 @@ def run(experiment: Experiment) -> pathlib.Path:
         spent += time.monotonic() - began
         done += pack.work
     return _write_result(config, workdir, protocol.result(config, workdir, models))
-
-
-def _models(prepared: training.Run) -> list[Model]:
-    loaded = functools.cache(lambda: list(evaluation.load_models(prepared)))
-    return [
-        Model(alone, lambda number=number: loaded()[number])
-        for number, alone in enumerate(prepared.models())
-    ]
 
 
 def _write_result(
@@ -296,6 +316,45 @@ def _write_result(
     return reports.write_parts(workdir, result.title, result.parts, written)
 
 
+# --- for the protocols ----------------------------------------------------------------
+
+
+def check_given(config: ml_collections.ConfigDict, *options: str) -> None:
+    """Raises a ValueError where an option of the protocol is empty."""
+    for option in options:
+        if not config.experiment[option]:
+            raise ValueError(
+                f"{config.experiment.name}: `experiment.{option}` must not be empty."
+            )
+
+
+def check_empty(
+    config: ml_collections.ConfigDict, *fields: str, instead: str = ""
+) -> None:
+    """Raises a ValueError where a field that the protocol sets itself is not empty.
+
+    Args:
+      config: config of the protocol.
+      *fields: dotted names of fields.
+      instead: the end of the message, which says what to do.
+    """
+    for field in fields:
+        section, name = field.split(".")
+        if config[section][name]:
+            raise ValueError(
+                f"{config.experiment.name}: `{field}` must be empty"
+                f"{instead or ': the protocol sets it'}."
+            )
+
+
+def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
+    """Returns values in lists by their key, in the order of first appearance."""
+    groups: dict[K, list[V]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return groups
+
+
 def spread(values: Sequence[float], form: str = ".3f") -> str:
     """Returns ``mean ± standard deviation`` (n − 1) of values over seeds."""
     mean, deviation = reports.plots.mean_and_deviation(list(values))
@@ -310,6 +369,11 @@ def untrained(scores: Mapping[str, Any]) -> bool:
     """
     errors = scores["reconstruction"]
     return errors["mse"] > 0.5 * errors["mse_of_mean_image"]
+
+
+def marked(name: str, is_untrained: bool) -> str:
+    """Returns the name of models in a table, with a mark where one is untrained."""
+    return f"{name} (untrained)" if is_untrained else name
 
 
 def value(scores: Mapping[str, Any], score: str, key: str | None = None) -> float:

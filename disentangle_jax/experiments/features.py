@@ -1,0 +1,92 @@
+"""Features that a model learned without labels, read off one latent."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Feature(NamedTuple):
+    """A learned feature, and the bounds of its extreme values.
+
+    Attributes:
+      latent: position in the code.
+      sign: 1 or -1, such that the feature grows with the measure that chose it.
+      correlation: rank correlation with that measure within classes, in [0, 1].
+      bounds: ``{class: (low, high)}``, quantiles of the feature within the class.
+    """
+
+    latent: int
+    sign: int
+    correlation: float
+    bounds: dict[int, tuple[float, float]]
+
+    def values(self, codes: np.ndarray) -> np.ndarray:
+        """Returns the feature ``[N]`` of codes ``[N, D]``."""
+        return self.sign * codes[:, self.latent]
+
+
+def choose_feature(
+    codes: np.ndarray, measure: np.ndarray, labels: np.ndarray, share: float
+) -> Feature:
+    """Returns the latent that follows a measure of the images most, within classes.
+
+    The measure may be the amount of ink (mean brightness of an image): stroke width for
+    digits, size for sprites. It may also be the feature of another model, to find it
+    again. Rank correlations with each latent are averaged over the classes.
+
+    Args:
+      codes: ``[N, D]`` continuous latents.
+      measure: ``[N]``.
+      labels: ``[N]`` classes.
+      share: share of each class beyond each bound.
+    """
+    classes = np.unique(labels)
+    ranked = np.zeros(codes.shape[1])
+    for value in classes:
+        inside = labels == value
+        ranks = np.apply_along_axis(_ranks, 0, codes[inside])
+        ranked += _correlation(ranks, _ranks(measure[inside])) / len(classes)
+    latent = int(np.abs(ranked).argmax())
+    sign = 1 if ranked[latent] >= 0 else -1
+    feature = sign * codes[:, latent]
+    bounds = {
+        int(value): tuple(
+            float(q) for q in np.quantile(feature[labels == value], [share, 1 - share])
+        )
+        for value in classes
+    }
+    return Feature(latent, sign, abs(float(ranked[latent])), bounds)
+
+
+def in_combinations(
+    feature: Feature,
+    codes: np.ndarray,
+    labels: np.ndarray,
+    combinations: tuple[tuple[int, str], ...],
+) -> np.ndarray:
+    """Returns which images ``[N]`` have a class and an extreme value of the feature.
+
+    Args:
+      feature: the feature and its bounds.
+      codes: ``[N, D]`` continuous latents.
+      labels: ``[N]`` classes.
+      combinations: pairs of a class and ``"low"`` or ``"high"``.
+    """
+    values = feature.values(codes)
+    chosen = np.zeros(len(codes), bool)
+    for label, side in combinations:
+        low, high = feature.bounds[label]
+        beyond = values <= low if side == "low" else values >= high
+        chosen |= (labels == label) & beyond
+    return chosen
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    return np.argsort(np.argsort(values, kind="stable"), kind="stable").astype(float)
+
+
+def _correlation(columns: np.ndarray, values: np.ndarray) -> np.ndarray:
+    columns = columns - columns.mean(0)
+    values = values - values.mean()
+    scale = np.sqrt((columns**2).sum(0) * (values**2).sum())
+    return columns.T @ values / np.maximum(scale, 1e-12)

@@ -1,0 +1,274 @@
+"""Unseen combinations of factors ("Structured Disentangled Representations", Sec. 5.5).
+
+A model is trained on everything. One of its continuous latents is a feature that was
+never labelled. Images with certain classes *and* an extreme value of the feature (a
+thick 7, a narrow 0) are removed, and models are trained anew on the rest. The test
+shows them the removed combinations: does the model generalise to unseen combinations of
+class and feature?
+"""
+
+import functools
+import json
+import pathlib
+from collections.abc import Mapping
+
+import ml_collections
+import numpy as np
+
+from disentangle_jax import data, evaluation, files, reports, training
+from disentangle_jax.experiments import protocol
+from disentangle_jax.experiments.features import (
+    Feature,
+    choose_feature,
+    in_combinations,
+)
+from disentangle_jax.types import unknown_name
+
+_SIDES = ("low", "high")
+_SHOWN = 10
+_TESTED = 20_000  # Largest number of test images whose feature is read off,
+_MOST = 5000  # and of those of each kind that errors are averaged over.
+
+
+@protocol.define(
+    question="Does a model generalise to unseen combinations of class and feature?",
+    reference="Esmaeili et al., Structured Disentangled Representations, Sec. 5.5 and "
+    "Fig. 7",
+    options={
+        "label": "label",
+        "combinations": ((7, "high"), (0, "low")),
+        "share": 0.3,
+        "baseline": "beta_vae",
+        "baseline_beta": 4.0,
+    },
+)
+class ZeroShot(protocol.Protocol):
+    """Two methods, each trained on all images and without some combinations."""
+
+    def stages(self, config, workdir):
+        options = config.experiment
+        _check(config)
+        method = {"name": options.baseline, "beta": options.baseline_beta}
+        baseline = {"model.discrete": (), "method": method}
+        held_out = {"data.hold_out": str(workdir / "held_out.npy")}
+        before = functools.partial(_prune, config, workdir)
+        stages = []
+        for name, fields in ((config.method.name, {}), (options.baseline, baseline)):
+            stages += [
+                protocol.Stage(f"all-{name}", fields),
+                protocol.Stage(f"pruned-{name}", {**fields, **held_out}, before=before),
+            ]
+        return stages
+
+    def result(self, config, workdir, models):
+        options = config.experiment
+        judge = _judge(config, models)
+        test_set = _test_images(config)
+        codes, _, labels = _read_off(config, judge, test_set)
+        feature = _read_feature(workdir)
+        unseen = in_combinations(feature, codes, labels, options.combinations)
+        rng = np.random.default_rng(config.eval.seed)
+        asked = {
+            "unseen": rng.permutation(test_set.indices[unseen])[:_MOST],
+            "seen": rng.permutation(test_set.indices[~unseen])[:_MOST],
+        }
+        shown = test_set.images(asked["unseen"][:_SHOWN])
+        values, pictures = {}, {"image": shown}
+        for name, stage in models.items():
+            values[name] = [_errors(model.load(), test_set, asked) for model in stage]
+            first = stage[0].load()
+            pictures[name] = first.decode_all(first.encode(shown))
+        retrained = models[f"pruned-{config.method.name}"][0].load()
+        parts = [
+            _error_table(values, options, feature.correlation),
+            _picture(pictures),
+            _histogram(
+                config,
+                feature,
+                feature.values(codes),
+                _read_off(config, retrained, test_set)[0],
+                unseen,
+                labels,
+            ),
+        ]
+        written = {
+            "errors": values,
+            "feature": feature._asdict() | {"bounds": str(feature.bounds)},
+            "unseen_test_images": int(unseen.sum()),
+            "unseen_mean_image_mse": _mean_image_error(judge.run, asked["unseen"]),
+        }
+        return protocol.Result(
+            f"Unseen combinations on {config.data.name}", written, parts
+        )
+
+
+def _check(config: ml_collections.ConfigDict) -> None:
+    options = config.experiment
+    protocol.check_empty(config, "data.hold_out")
+    protocol.check_empty(config, "lanes.sweep", instead="; sweep `lanes.seeds`")
+    protocol.check_given(config, "combinations")
+    if not 0 < options.share < 0.5:
+        raise ValueError(
+            f"zero_shot: `experiment.share` must lie in (0, 0.5), got {options.share}."
+        )
+    test_set = training.load_split(config, "test")
+    if options.label not in test_set.factor_names:
+        raise unknown_name(
+            "zero_shot", "experiment.label", options.label, test_set.factor_names
+        )
+    classes = test_set.factor_sizes[test_set.factor_names.index(options.label)]
+    for value, side in options.combinations:
+        if not 0 <= value < classes or side not in _SIDES:
+            raise ValueError(
+                f"zero_shot: `experiment.combinations` must be pairs of a class below "
+                f"{classes} and one of {_SIDES}, got {(value, side)}."
+            )
+
+
+def _judge(
+    config: ml_collections.ConfigDict, models: protocol.Models
+) -> evaluation.Trained:
+    """Returns the model whose feature decides what is removed."""
+    return models[f"all-{config.method.name}"][0].load()
+
+
+def _test_images(config: ml_collections.ConfigDict) -> data.Dataset:
+    """Returns test images with the factor values that training draws from."""
+    test_set = training.load_split(config, "test")
+    if config.data.drop:
+        test_set = test_set.drop(**config.data.drop)
+    order = np.random.default_rng(config.eval.seed).permutation(test_set.indices)
+    return test_set.narrow(order[:_TESTED])
+
+
+def _read_off(
+    config: ml_collections.ConfigDict, model: evaluation.Trained, dataset: data.Dataset
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns continuous codes, ink and classes of the images of a dataset."""
+    indices = dataset.indices
+    codes, _ = evaluation.encode_images(model, dataset, indices)
+    method = model.run.method
+    codes = codes[:, : sum(method.latent_groups) - sum(method.discrete)]
+    ink = model.apply(lambda _, images: images.mean(axis=(1, 2, 3)), dataset, indices)
+    column = dataset.factor_names.index(config.experiment.label)
+    return codes, ink, dataset.factors(indices)[:, column]
+
+
+def _prune(
+    config: ml_collections.ConfigDict, workdir: pathlib.Path, models: protocol.Models
+) -> None:
+    """Writes which training images are removed, and the feature that decided it."""
+    if (workdir / "held_out.npy").exists():
+        return
+    options = config.experiment
+    judge = _judge(config, models)
+    train_set = judge.run.train_set
+    codes, ink, labels = _read_off(config, judge, train_set)
+    feature = choose_feature(codes, ink, labels, options.share)
+    removed = in_combinations(feature, codes, labels, options.combinations)
+    bounds = {str(label): bound for label, bound in feature.bounds.items()}
+    counts = {"removed": int(removed.sum()), "of": len(removed)}
+    stored = feature._asdict() | {"bounds": bounds} | counts
+    files.write_json(workdir / "feature.json", stored)
+    with files.new_file(workdir / "held_out.npy") as path, path.open("wb") as file:
+        np.save(file, train_set.indices[removed])
+
+
+def _read_feature(workdir: pathlib.Path) -> Feature:
+    stored = json.loads((workdir / "feature.json").read_text())
+    bounds = {int(k): tuple(v) for k, v in stored["bounds"].items()}
+    return Feature(stored["latent"], stored["sign"], stored["correlation"], bounds)
+
+
+def _errors(
+    model: evaluation.Trained, dataset: data.Dataset, asked: Mapping[str, np.ndarray]
+) -> dict[str, dict[str, float]]:
+    """Returns the mean errors of a model on each kind of images."""
+    found = {}
+    for kind, indices in asked.items():
+        _, errors = evaluation.encode_images(model, dataset, indices)
+        found[kind] = {name: float(values.mean()) for name, values in errors.items()}
+    return found
+
+
+def _mean_image_error(run: training.Run, indices: np.ndarray) -> float:
+    rng = np.random.default_rng(0)
+    mean = (run.train_set.images(rng.choice(run.train_set.indices, 2000)) / 255).mean(0)
+    return float(np.square(run.test_set.images(indices) / 255 - mean).mean())
+
+
+def _error_table(
+    values: Mapping[str, list],
+    options: ml_collections.ConfigDict,
+    correlation: float,
+) -> reports.Table:
+    rows = []
+    for name, found in values.items():
+        for kind in found[0]["seen"]:
+            row = [name, kind]
+            for part in ("seen", "unseen"):
+                row.append(
+                    protocol.spread([errors[part][kind] for errors in found], ".3g")
+                )
+            ratio = [e["unseen"][kind] / e["seen"][kind] for e in found]
+            rows.append([*row, protocol.spread(ratio, ".3g")])
+    removed = ", ".join(f"{side} {value}" for value, side in options.combinations)
+    return reports.Table(
+        "errors",
+        "Reconstruction error on seen and unseen combinations",
+        f"Removed from the training set of `pruned` models: {removed} (class of "
+        f"{options.label}, and the extreme {options.share:.0%} of the feature within "
+        "it). `all` models were trained on them too, so that their error shows how "
+        "hard these images are without any generalisation. Means over test images, "
+        "mean ± standard deviation over seeds. The rank correlation of the feature "
+        f"with the ink within classes is {correlation:.2f}.",
+        ("model", "error", "seen", "unseen", "unseen / seen"),
+        rows,
+    )
+
+
+def _picture(rows: Mapping[str, np.ndarray]) -> reports.Figure:
+    sheet = reports.grids.sheet(np.stack(list(rows.values())), list(rows))
+    return reports.Figure(
+        "unseen",
+        "Images of the removed combinations",
+        "Test images of combinations that `pruned` models were trained without, and "
+        "their reconstruction by each model (first seed).",
+        reports.grids.png(sheet),
+    )
+
+
+def _histogram(
+    config: ml_collections.ConfigDict,
+    feature: Feature,
+    first: np.ndarray,
+    codes: np.ndarray,
+    unseen: np.ndarray,
+    labels: np.ndarray,
+) -> reports.Figure:
+    """Shows the feature of the retrained model for each removed combination.
+
+    Args:
+      config: config of the protocol.
+      feature: the feature of the first model.
+      first: its values ``[N]``.
+      codes: codes ``[N, D]`` of the retrained model, in which it is found again.
+      unseen: which test images ``[N]`` have a removed combination.
+      labels: classes ``[N]``.
+    """
+    again = choose_feature(codes, first, labels, config.experiment.share)
+    values = again.values(codes)
+    groups = {}
+    for label, side in config.experiment.combinations:
+        groups[f"{label}, seen"] = values[(labels == label) & ~unseen]
+        groups[f"{label}, {side}: unseen"] = values[(labels == label) & unseen]
+    return reports.Figure(
+        "feature",
+        "The feature in the retrained model",
+        f"Values of its latent z{again.latent + 1}, which follows "
+        f"z{feature.latent + 1} of the first model most (rank correlation "
+        f"{again.correlation:.2f} within classes), on test images of the pruned "
+        "classes. A model that generalises gives the removed images more extreme "
+        "values than any image of the class that it was trained on.",
+        reports.plots.histograms(groups, "value of the latent"),
+    )
