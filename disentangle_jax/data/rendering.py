@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,6 +13,13 @@ from disentangle_jax.data.catalogue import DatasetDescription
 from disentangle_jax.data.dataset import Dataset
 
 _CHUNK = 64
+
+
+def rendering_of(original: DatasetDescription) -> dict[str, Any]:
+    """Returns the fields of the description of our rendering of a dataset."""
+    shared = ("factors", "image_shape", "size", "moments")
+    fields = {name: getattr(original, name) for name in shared}
+    return {**fields, "licence": "Apache-2.0"}
 
 
 def rendered_dataset(

@@ -136,14 +136,13 @@ def test_sample(shapes, getkey):
 
 
 SIZES = (10, 10, 10, 8, 4, 15)
+pair_factors = jax.jit(data.pair_factors, static_argnums=2, static_argnames="k")
 
 
 @pytest.mark.parametrize("k", [1, 3, 6])
 def test_pairs_with_fixed_k(k, getkey, rng):
     factors = rng.integers(0, SIZES, (500, 6))
-    partner, changed = jax.jit(lambda key: data.pair_factors(key, factors, SIZES, k=k))(
-        getkey()
-    )
+    partner, changed = pair_factors(getkey(), factors, SIZES, k=k)
     differ = np.asarray(partner) != factors
     np.testing.assert_array_equal(differ, changed)
     assert (differ.sum(1) == k).all()
@@ -152,7 +151,7 @@ def test_pairs_with_fixed_k(k, getkey, rng):
 
 def test_pairs_with_uniform_k(getkey):
     factors = np.zeros((12_000, 6), int)
-    partner, changed = data.pair_factors(getkey(), factors, SIZES)
+    partner, changed = pair_factors(getkey(), factors, SIZES)
     count = np.asarray(changed).sum(1)
     share = np.bincount(count, minlength=7)[1:] / len(count)
     np.testing.assert_allclose(share, 1 / 6, atol=0.015)
@@ -166,7 +165,7 @@ def test_pairs_with_uniform_k(getkey):
 
 def test_pairs_by_dlib(getkey):
     factors = np.zeros((20_000, 6), int)
-    partner, changed = data.pair_factors(getkey(), factors, SIZES, k="dlib")
+    partner, changed = pair_factors(getkey(), factors, SIZES, k="dlib")
     count = np.asarray(changed).sum(1)
     # 1 with chance 1/2 + 1/2 · 1/5, each of 2 … 5 with 1/2 · 1/5, never all 6.
     share = np.bincount(count, minlength=7)
@@ -179,7 +178,7 @@ def test_pairs_by_dlib(getkey):
 
 
 def test_factors_with_one_value_never_change(getkey):
-    partner, changed = data.pair_factors(getkey(), jnp.zeros((200, 3), int), (1, 4, 5))
+    partner, changed = pair_factors(getkey(), jnp.zeros((200, 3), int), (1, 4, 5))
     assert not np.asarray(changed)[:, 0].any() and not np.asarray(partner)[:, 0].any()
     with pytest.raises(ValueError, match=r"number of factors in \[1, 2\], got 3"):
         data.pair_factors(getkey(), jnp.zeros((2, 3), int), (1, 4, 5), k=3)

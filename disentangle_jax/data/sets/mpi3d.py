@@ -70,7 +70,7 @@ def _load(description: DatasetDescription, data_dir: Folder, split: str) -> Data
     return description.dataset(lambda indices: np.asarray(images[indices])).split(split)
 
 
-def _described(file: str, md5: str, moments: tuple) -> dict[str, Any]:
+def _described(file: str, md5: str, mean: tuple, std: tuple) -> dict[str, Any]:
     return {
         "factors": {
             "object_color": 6,
@@ -86,9 +86,10 @@ def _described(file: str, md5: str, moments: tuple) -> dict[str, Any]:
         "licence": "CC BY 4.0",
         "fetch": f"{_ADDRESS}/{file}",
         "files": file,
+        "patterns": tuple(dict.fromkeys((file, f"mpi3d_{file.split('_')[-1]}"))),
         "md5": {file: md5},
         # From the code of Overlooked Implications of the Reconstruction Loss.
-        "moments": moments,
+        "moments": (mean, std),
         "tfds": TfdsLayout(),
         "compressed_images": _compressed_images,
     }
@@ -98,9 +99,9 @@ def _described(file: str, md5: str, moments: tuple) -> dict[str, Any]:
     **_described(
         "mpi3d_toy.npz",
         "55889cb7c7dfc655d6e0277beee88868",
-        ((0.22437, 0.22142, 0.22625), (0.06900, 0.06343, 0.07608)),
-    ),
-    patterns=("mpi3d_toy.npz",),
+        (0.22437, 0.22142, 0.22625),
+        (0.06900, 0.06343, 0.07608),
+    )
 )
 def mpi3d_toy(*, data_dir: Folder = None, split: str = "train") -> Dataset:
     """MPI3D toy: simple renderings of a robot arm.
@@ -119,9 +120,9 @@ def mpi3d_toy(*, data_dir: Folder = None, split: str = "train") -> Dataset:
     **_described(
         "mpi3d_realistic.npz",
         "59a6225b88b635365f70c91b3e52f70f",
-        ((0.17987, 0.20475, 0.18148), (0.08746, 0.09331, 0.09242)),
-    ),
-    patterns=("mpi3d_realistic.npz",),
+        (0.17987, 0.20475, 0.18148),
+        (0.08746, 0.09331, 0.09242),
+    )
 )
 def mpi3d_realistic(*, data_dir: Folder = None, split: str = "train") -> Dataset:
     """MPI3D realistic: as :func:`mpi3d_toy`, rendered realistically."""
@@ -132,9 +133,9 @@ def mpi3d_realistic(*, data_dir: Folder = None, split: str = "train") -> Dataset
     **_described(
         "real.npz",
         "0f33f609918fb5c97996692f91129802",
-        ((0.12849, 0.16480, 0.13972), (0.09329, 0.09203, 0.10323)),
-    ),
-    patterns=("real.npz", "mpi3d_real.npz"),
+        (0.12849, 0.16480, 0.13972),
+        (0.09329, 0.09203, 0.10323),
+    )
 )
 def mpi3d_real(*, data_dir: Folder = None, split: str = "train") -> Dataset:
     """MPI3D real: as :func:`mpi3d_toy`, photographs of the robot."""

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from disentangle_jax.data.catalogue import define
 from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.data.publisher_files import Folder
-from disentangle_jax.data.rendering import rendered_dataset
+from disentangle_jax.data.rendering import rendered_dataset, rendering_of
 from disentangle_jax.data.sets.dsprites import SIZE, dsprites
 
 SQUARE, ELLIPSE, HEART = range(3)
@@ -111,23 +111,13 @@ def render(factors: ArrayLike) -> jax.Array:
     return images[..., None].astype(jnp.uint8) * 255
 
 
-@define(
-    factors=dsprites.description.factors,
-    image_shape=(SIZE, SIZE, 1),
-    size=dsprites.description.size,
-    licence="Apache-2.0",
-    moments=dsprites.description.moments,
-)
+@define(**rendering_of(dsprites.description))
 def rendered_dsprites(*, data_dir: Folder = None, split: str = "train") -> Dataset:
     """Our rendering of ``dsprites``, without a download.
 
     Orientations 0 and 39 are the same angle, as in the published images. More than 94 %
     of the images equal the published ones in every pixel; the others differ in about
-    one pixel.
-
-    Args:
-      data_dir: unused, as no file is read.
-      split: as in ``data.load``.
+    one pixel. ``data_dir`` is not used.
     """
     del data_dir
     return rendered_dataset(rendered_dsprites.description, render, split)

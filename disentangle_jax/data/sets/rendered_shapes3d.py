@@ -23,7 +23,7 @@ from jax.typing import ArrayLike
 from disentangle_jax.data.catalogue import define
 from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.data.publisher_files import Folder
-from disentangle_jax.data.rendering import rendered_dataset
+from disentangle_jax.data.rendering import rendered_dataset, rendering_of
 from disentangle_jax.data.sets.shapes3d import SIZE, shapes3d
 
 CUBE, CYLINDER, SPHERE, CAPSULE = range(4)
@@ -285,19 +285,8 @@ def render(factors: ArrayLike) -> jax.Array:
     return image.astype(jnp.uint8).reshape(n, SIZE, SIZE, 3)
 
 
-@define(
-    factors=shapes3d.description.factors,
-    image_shape=(SIZE, SIZE, 3),
-    size=shapes3d.description.size,
-    licence="Apache-2.0",
-    moments=shapes3d.description.moments,
-)
+@define(**rendering_of(shapes3d.description))
 def rendered_shapes3d(*, data_dir: Folder = None, split: str = "train") -> Dataset:
-    """Our rendering of ``shapes3d``, without a download.
-
-    Args:
-      data_dir: unused, as no file is read.
-      split: as in ``data.load``.
-    """
+    """Our rendering of ``shapes3d``, without a download (``data_dir`` is not used)."""
     del data_dir
     return rendered_dataset(rendered_shapes3d.description, render, split)
