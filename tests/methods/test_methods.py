@@ -9,6 +9,7 @@ import numpy as np
 import optax
 import pytest
 
+from disentangle_jax import data as data_lib
 from disentangle_jax import losses, methods, models, sampling
 from disentangle_jax.types import Posterior
 
@@ -74,10 +75,10 @@ def batch(key, rows=8):
 
 def fed(method, examples):
     names = {
-        "images": ("image",),
-        "pairs": ("image", "image2"),
-        "labels": ("image", "labelled_image", "labels"),
-    }[method.feed]
+        data_lib.Images(): ("image",),
+        data_lib.ImagePairs(): ("image", "image2"),
+        data_lib.LabelledImages(): ("image", "labelled_image", "labels"),
+    }[method.inputs]
     return {name: examples[name] for name in names}
 
 
@@ -307,27 +308,104 @@ def test_reconstruction_by_name(kind, getkey):
     assert float(shown.mean()) == (0.5 if kind == "bernoulli" else 0.0)
 
 
-def test_adding_a_method_takes_a_loss(getkey):
-    """The smallest method: a denoising autoencoder in six lines."""
-
-    def denoising(networks, key, step, batch, hyper):
-        x = batch["image"]
-        noisy = x + hyper["sigma"] * jax.random.normal(key, x.shape)
-        logits = networks.decode(networks.encode(noisy).mean)
-        loss = losses.bernoulli_reconstruction(x, logits).mean()
-        return loss, {"reconstruction": loss}
-
+def test_adding_a_method_takes_a_loss(getkey, tmp_path, monkeypatch):
+    """The smallest method: a denoising autoencoder, in a module outside the package."""
+    (tmp_path / "my_methods.py").write_text(MY_METHODS)
+    monkeypatch.syspath_prepend(tmp_path)
+    name = "my_methods:Denoising"
+    assert methods.hyperparameters(name) == {"sigma": 0.1}
+    assert methods.options(name) == {"reconstruction": "bernoulli", "clip": True}
+    assert methods.describe(name).summary == "Reconstructs images from noisy copies."
+    assert "Denoising" not in methods.names()
     model = models.create("fc1200", SHAPE, width=8, latent_dim=3)
-    method = methods.gradient_method(
-        model, denoising, optax.scale_by_adam(), output=jax.nn.sigmoid
+    with pytest.raises(ValueError, match="Did you mean 'clip'?"):
+        methods.create(name, model, optax.scale_by_adam(), clipp=False)
+    method = methods.create(
+        name, model, optax.scale_by_adam(), reconstruction="mse", clip=False
     )
+    assert method.likelihood.name == "mse" and not method.clip
     data = {"image": batch(getkey())["image"]}
     state = method.init(getkey(), data)
     numbers = {"sigma": 0.1, "learning_rate": 1e-2}
-    _, first = method.step(getkey(), state, data, numbers)
+    step = jax.jit(method.step)
+    _, first = step(getkey(), state, data, numbers)
     for _ in range(20):
-        state, terms = jax.jit(method.step)(getkey(), state, data, numbers)
+        state, terms = step(getkey(), state, data, numbers)
     assert terms["loss"] < first["loss"]
+    short = methods.create("my_methods:blurred_vae", model, optax.scale_by_adam())
+    assert short.likelihood.name == "box_blur_mse"
+    with pytest.raises(ValueError, match="must name a method"):
+        methods.create("my_methods:jnp", model, optax.scale_by_adam())
+
+
+MY_METHODS = '''
+import dataclasses
+import jax
+import jax.numpy as jnp
+from disentangle_jax import losses, methods
+
+
+@methods.define(
+    hyperparameters={"sigma": methods.Hyperparameter(0.1, doc="noise")},
+    reference="Vincent et al. 2008",
+)
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Denoising(methods.GradientMethod):
+    """Reconstructs images from noisy copies."""
+
+    clip: bool = True
+
+    def loss(self, networks, key, step, batch, hyper):
+        x = batch["image"]
+        noisy = x + hyper["sigma"] * jax.random.normal(key, x.shape)
+        noisy = jnp.clip(noisy, 0.0, 1.0) if self.clip else noisy
+        logits = networks.decode(networks.encode(noisy).mean)
+        error = self.likelihood.loss(x, logits).mean()
+        return error, {"reconstruction": error}
+
+
+@methods.define()
+def blurred_vae(
+    model, optimizer, *, likelihood=losses.likelihood("box_blur_mse"), axis_name
+):
+    return methods.one_objective(model, losses.vae, optimizer, likelihood, axis_name)
+'''
+
+
+def test_a_parameter_without_default_must_be_known():
+    with pytest.raises(ValueError, match="`sise` of 'wrong' must have a default or be"):
+
+        @methods.define()
+        def wrong(model, optimizer, *, likelihood, sise):
+            pass
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_methods_describe_themselves(name):
+    description = methods.describe(name)
+    assert description.summary.endswith(".") and description.reference
+    for hyperparameter in description.hyperparameters.values():
+        assert hyperparameter.doc
+        if hyperparameter.default is not None:
+            hyperparameter.check("method.x", hyperparameter.default)
+
+
+@pytest.mark.parametrize(
+    "name, field, value, message",
+    [
+        ("beta_vae", "beta", None, "`method.beta` must be set; add --config.method.b"),
+        ("beta_vae", "beta", -1.0, "`method.beta` must be non-negative and finite"),
+        ("beta_vae", "beta", np.inf, "must be non-negative and finite, got inf"),
+        ("beta_vae", "beta", np.nan, "must be non-negative and finite, got nan"),
+        ("hfvae", "temperature", 0.0, "must be positive and finite, got 0.0"),
+        ("ada_gvae", "ratio", 1.5, "must be non-negative and at most 1 and finite"),
+    ],
+)
+def test_ranges_of_hyperparameters(name, field, value, message):
+    known = methods.describe(name).hyperparameters[field]
+    assert known.check(f"method.{field}", 1) == 1.0
+    with pytest.raises(ValueError, match=message):
+        known.check(f"method.{field}", value)
 
 
 @pytest.mark.parametrize(
@@ -347,17 +425,9 @@ def test_wrong_names_and_choices(name, choices, message):
         methods.create(name, model, optax.scale_by_adam(), **choices)
 
 
-def test_method_is_small_data():
-    fields = [field.name for field in dataclasses.fields(methods.Method)]
-    assert fields == [
-        "init",
-        "step",
-        "encode",
-        "decode",
-        "output",
-        "latent_groups",
-        "discrete",
-        "prior",
-        "feed",
-        "regions",
-    ]
+def test_methods_are_immutable():
+    method = create("vae")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        method.axis_name = "data"
+    assert method.evaluators == ("codes", "reconstruction", "generation")
+    assert method.constants(None, [], seed=0) == {} and not method.refit_due(0)

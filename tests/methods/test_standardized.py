@@ -20,7 +20,7 @@ def build(reconstruction):
 
 def test_loss_code_and_output_are_those_of_standardised_images(getkey, rng):
     plain = build("mse")
-    method = methods.standardized(plain, MEAN, DEVIATION)
+    method = methods.Standardized(plain, MEAN, DEVIATION)
     image = rng.integers(0, 256, (4, 64, 64, 3), dtype=np.uint8)
     scaled = ((image / 255.0 - MEAN) / DEVIATION).astype(np.float32)
     state = method.init(getkey(), {"image": jnp.asarray(image)})
@@ -45,4 +45,4 @@ def test_loss_code_and_output_are_those_of_standardised_images(getkey, rng):
 
 def test_a_bernoulli_decoder_is_refused():
     with pytest.raises(ValueError, match="'mse'"):
-        methods.standardized(build("bernoulli"), MEAN, DEVIATION)
+        methods.Standardized(build("bernoulli"), MEAN, DEVIATION)
