@@ -87,7 +87,7 @@ FIELDS: dict[str, Field] = {
     "train.start_from": Field("", "workdir of a run whose parameters to start from"),
     "train.start_optimizer": Field(True, "take the optimizer state of that run too"),
     "lanes.seeds": Field(1, "models with the seeds train.seed, train.seed + 1, …",
-                         "rows", low=1),
+                         "rows"),
     "lanes.sweep": Field({}, "values of fields: {'method.beta': (1.0, 4.0)}", "rows"),
     "lanes.rows": Field(
         (), "or a list of models: ({'train.seed': 3, 'method.beta': 4.0}, …)", "rows"
@@ -224,7 +224,11 @@ def load(file: str, overrides: Iterable[str] = ()) -> ConfigDict:
     path, _, preset = file.partition(":")
     if not pathlib.Path(path).is_file():
         raise ValueError(f"--config: there is no file {path}; see the folder configs/.")
-    config = runpy.run_path(path)["get_config"](preset)
+    return override(runpy.run_path(path)["get_config"](preset), overrides)
+
+
+def override(config: ConfigDict, overrides: Iterable[str]) -> ConfigDict:
+    """Changes fields of `config` by texts ``--config.SECTION.FIELD=VALUE``."""
     for override in overrides:
         name, equals, text = override.removeprefix("--config.").partition("=")
         if name.startswith("lanes.sweep."):

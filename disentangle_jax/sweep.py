@@ -1,18 +1,18 @@
 """Sweeps: thousands of models as rows of a manifest, trained in packs of lanes.
 
 A config file that has ``sweep(add, preset)`` beside ``get_config(preset)`` is a sweep:
-each ``add(fields, **labels)`` is one model, the config with some fields changed. The
-models that share a compiled program, equal but for seeds and numbers of the objective,
-are trained together as the lanes of one run: a pack.
+each ``add(fields, **labels)`` is one model, a row of changed fields. Models that share
+a compiled program, equal but for seeds and hyperparameters, are trained together as the
+lanes of one run: a pack.
 
 The folder of a sweep holds plain files, and any number of processes on any number of
 machines may work on it at once::
 
     manifest.jsonl           the base config, then one line per model: id, pack, fields
     packs/0007/              an ordinary run with lanes, as disentangle_jax.main has
-    packs/0007/claim.1       who runs it; touched while it runs
+    packs/0007/claim.1       the process that runs it; touched while it runs
     packs/0007/failed.json   why it failed, until it is run again
-    rows/ID.json             the result of one model: written once, whole, or not at all
+    rows/ID.json             the result of one model, written once
     codes/ID.npz             some of its codes, for scores that compare models
     table.csv                all rows, written by :func:`write_table`
 
@@ -20,7 +20,7 @@ Synopsis::
 
     sweep = sweep_lib.create(sweep_lib.expand("configs/studies/unsupervised.py:mini"),
                              "runs/mini")
-    # Here, there and everywhere: python -m launch.sweep run --workdir=runs/mini
+    # On any number of machines: python -m launch.sweep run --workdir=runs/mini
     table = sweep_lib.collect(sweep)
 """
 
@@ -54,7 +54,7 @@ class Model(NamedTuple):
 
     Attributes:
       id: hash of its resolved config, the same on every machine.
-      labels: what tables and plots call it: dataset, method, strength, seed.
+      labels: its names in tables and plots: dataset, method, strength, seed.
       fields: what it changes in the base config, by dotted names.
     """
 
@@ -169,8 +169,8 @@ def create(
     Args:
       expansion: the models.
       workdir: folder of the sweep.
-      lanes: most models of a pack; None for as many as the memory of this machine's
-        devices holds, at most ``MOST_LANES``.
+      lanes: largest number of models in a pack; None for as many as fit into the
+        memory of this machine's devices, at most ``MOST_LANES``.
 
     Raises:
       ValueError: the folder holds another sweep.

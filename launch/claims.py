@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Any
 
-from disentangle_jax.sweep import write_once
+from disentangle_jax.files import write_once
 
 # Seconds between signs of life of a pack, and without one until others take it over.
 HEARTBEAT = 10.0

@@ -13,20 +13,20 @@
             slurm             array jobs of Slurm, submitted from here; DIR must be
                               on a disk that the nodes share
             k8s               writes a manifest for kubectl to DIR/k8s and ends
-  --dry_run                 prints packs, shapes and the time that a measured step
-                            lets expect; trains nothing and writes nothing
-  --lanes=N                 most models of a pack; else as many as fit into memory,
-                            at most 64
+  --dry_run                 prints packs, shapes and an estimate of the total time,
+                            from a measured step; trains nothing and writes nothing
+  --lanes=N                 largest number of models in a pack; by default as many as
+                            fit into memory, at most 64
   --parallelism=N           workers, tasks or pods at once (1 local, else 100)
 
   status                    done, running, failed, missing; ETA; why packs failed
-  resume                    runs what is missing, as the sweep was launched; takes the
-                            options of the cluster anew
+  resume                    runs what is missing, as the sweep was launched; options of
+                            the cluster may be given again
   collect                   writes DIR/table.csv: a row per model, settings and scores
   cancel                    stops what runs; nothing is lost, `resume` goes on
   run                       works on the sweep in this process, beside all others that
                             do: --packs=0,3 for some packs, --index_from=VARIABLE for
-                            the one at the place that an environment variable tells
+                            the pack whose index is in an environment variable
 
 Slurm and Kubernetes: --gpus=N --cpus=N --memory_gb=X --time_limit=MINUTES of a task.
 Slurm: --partition=NAME --constraint=FEATURES --account=NAME. Tasks that are preempted
@@ -54,8 +54,8 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
+from disentangle_jax import files, training
 from disentangle_jax import sweep as sweep_lib
-from disentangle_jax import training
 from launch import claims, estimate, kubernetes, slurm, work
 
 _COMMANDS = ("launch", "status", "resume", "collect", "cancel", "run")
@@ -191,13 +191,13 @@ def _options(args: argparse.Namespace, before: dict[str, Any]) -> dict[str, Any]
 def _start(sweep: sweep_lib.Sweep, options: dict[str, Any]) -> int:
     """Runs, submits or writes what is missing."""
     _move_corrupt(sweep)
-    training.write_json(sweep.workdir / "launch.json", options)
+    files.write_json(sweep.workdir / "launch.json", options)
     options = dict(options)
     cluster = options.pop("cluster")
     packs = [pack.number for pack in sweep.packs if work.missing(sweep, pack)]
     if not packs:
         print("nothing is missing")
-        return _told(sweep)
+        return _report(sweep)
     if cluster == "slurm":
         active = slurm.active_packs(sweep)
         packs = [number for number in packs if number not in active]
@@ -214,7 +214,7 @@ def _start(sweep: sweep_lib.Sweep, options: dict[str, Any]) -> int:
     if cluster == "debug":
         work.set_up_process()
         work.work(sweep)
-        return _told(sweep)
+        return _report(sweep)
     return _local(sweep, min(options.get("parallelism", 1), len(packs)))
 
 
@@ -259,14 +259,14 @@ def _local(sweep: sweep_lib.Sweep, count: int) -> int:
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
-    return _told(sweep)
+    return _report(sweep)
 
 
 def _stop(workers: Sequence[subprocess.Popen]) -> None:
     """Asks workers to stop, and waits until they have saved their state.
 
-    One that is asked at the very end of its training goes on to score it: it is asked
-    again.
+    A worker that receives the signal at the very end of its training goes on to
+    evaluate: it receives the signal again.
     """
     while any(worker.poll() is None for worker in workers):
         for worker in workers:
@@ -306,7 +306,7 @@ def _text(status: work.Status) -> str:
     return "  ".join(parts)
 
 
-def _told(sweep: sweep_lib.Sweep) -> int:
+def _report(sweep: sweep_lib.Sweep) -> int:
     """Prints how it stands; returns 0 where every row is there."""
     status = work.status(sweep)
     print(_text(status))
@@ -322,7 +322,7 @@ def _status(sweep: sweep_lib.Sweep, args: argparse.Namespace) -> int:
         states = list(slurm.active_packs(sweep).values())
         for state in sorted(set(states)):
             print(f"Slurm: {states.count(state)} packs {state.lower()}")
-    return _told(sweep)
+    return _report(sweep)
 
 
 def _launched(sweep: sweep_lib.Sweep) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""Running the packs of a sweep, and telling how far it is."""
+"""Runs the packs of a sweep and reports its progress."""
 
 import contextlib
 import errno
 import json
-import math
 import pathlib
 import time
 import traceback
@@ -11,21 +10,16 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from absl import logging
 
-from disentangle_jax import losses, methods, metrics, reports, training
+from disentangle_jax import evaluation, files, reports, training
 from disentangle_jax import sweep as sweep_lib
-from disentangle_jax.types import Posterior, State
 from launch import claims
-
-# Images whose codes are kept of each model, for scores that compare models.
-_KEPT_CODES = 1000
 
 
 def set_up_process() -> None:
-    """Sets what a process that trains sets once."""
+    """Applies the process-wide settings of a process that trains."""
     logging.set_verbosity(logging.ERROR)
     warnings.showwarning = lambda message, *_: print(f"warning: {message}")
     training.use_compilation_cache()
@@ -40,7 +34,7 @@ def work(
     sweep: sweep_lib.Sweep,
     *,
     packs: Iterable[int] | None = None,
-    tell: Callable[[str], None] = print,
+    report: Callable[[str], None] = print,
 ) -> None:
     """Runs packs whose rows are missing, until all rows are there.
 
@@ -50,10 +44,10 @@ def work(
     Args:
       sweep: the sweep.
       packs: numbers of the packs to run; None for all.
-      tell: takes messages.
+      report: called with each message.
 
     Raises:
-      Failed: some packs failed; each has told why. The others were run.
+      Failed: some packs failed; each has reported why. The others were run.
       training.Interrupted: a signal stopped it, with the state saved.
     """
     wanted = sweep.packs if packs is None else [sweep.packs[n] for n in packs]
@@ -72,12 +66,12 @@ def work(
             except claims.Held as holder:
                 held.append(pack)
                 if first:
-                    tell(f"pack {pack.number}: run by {holder}")
+                    report(f"pack {pack.number}: run by {holder}")
             except training.Interrupted:
                 raise
             except Exception as error:
                 failures[pack.number] = _record_failure(sweep, pack, error)
-                tell(f"pack {pack.number} failed: {failures[pack.number]}")
+                report(f"pack {pack.number} failed: {failures[pack.number]}")
         waiting = held
         first = False
         if waiting:
@@ -96,9 +90,9 @@ def missing(sweep: sweep_lib.Sweep, pack: sweep_lib.Pack) -> list[sweep_lib.Mode
 
 
 def run_pack(sweep: sweep_lib.Sweep, pack: sweep_lib.Pack) -> None:
-    """Trains and scores a pack, from where it was, and writes its missing rows.
+    """Trains and evaluates a pack, continuing it, and writes its missing rows.
 
-    To be called by who holds its claim.
+    To be called by the process that holds its claim.
     """
     folder = sweep.folder(pack)
     wanted = {model.id for model in missing(sweep, pack)}
@@ -107,117 +101,31 @@ def run_pack(sweep: sweep_lib.Sweep, pack: sweep_lib.Pack) -> None:
     (folder / "failed.json").unlink(missing_ok=True)
     began = time.monotonic()
     run = training.prepare(pack.config, folder)
+    evaluation.check(run)
     training.train(run)
     trained_in = (time.monotonic() - began) / len(pack.models)
-
-    @jax.jit
-    def encode(state: State, images: jax.Array) -> Posterior:
-        return run.method.encode(state, methods.as_unit_interval(images))
-
     began = time.monotonic()
-    scored = training.evaluate_models(run, again=False)
-    for model, (trained, scores) in zip(pack.models, scored, strict=True):
+    evaluated = evaluation.evaluate_models(run, again=False)
+    for model, (trained, scores) in zip(pack.models, evaluated, strict=True):
         if model.id not in wanted:
             continue
-        more, kept = posterior_scores(trained, encode)
         row = {
             "id": model.id,
             **model.labels,
             "pack": pack.number,
             # A lane whose loss became non-finite keeps the step of its last good state.
             "finite": int(trained.state.step) == run.config.train.num_steps,
-            "scores": {
-                **{row.name: row.value for row in reports.score_rows(scores)},
-                **{name: _finite(value) for name, value in more.items()},
-            },
+            "scores": {row.name: row.value for row in reports.score_rows(scores)},
             "errors": scores["errors"],
             "fields": model.fields,
             "seconds": round(trained_in + time.monotonic() - began, 3),
             **{k: scores[k] for k in ("versions", "device", "commit", "time")},
         }
-        sweep_lib.write_arrays(sweep.codes_path(model), kept)
+        kept = evaluation.read_arrays(trained.run.workdir)
+        kept = {name: kept[name] for name in ("codes", "kl") if name in kept}
+        files.write_arrays(sweep.codes_path(model), kept, compress=False)
         sweep_lib.write_row(sweep.row_path(model), row)
         began = time.monotonic()
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def posterior_scores(
-    trained: training.Trained, encode: Callable
-) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Returns what the study needs of a model's posterior, beside its scores.
-
-    On the test images that the scores were fitted on:
-
-    * ``kl``: mean KL of the posterior to the prior, nats; ``kl_active``: number of
-      latents with more than 0.01 nats (stochastic encoders).
-    * ``tc_mean`` and ``tc_sampled``: total correlation of a Gaussian fitted to mean and
-      to sampled codes, nats (the study, Fig. 1).
-    * ``downstream_logistic.…``: accuracies of a logistic regression at the numbers of
-      labels that the config's section ``study`` lists, beside the boosted trees of
-      ``downstream``.
-
-    Args:
-      trained: the model.
-      encode: ``(state, images) -> Posterior``, compiled.
-
-    Returns:
-      The numbers by name; and arrays to keep: ``codes [n, D]`` (mean codes, float16) of
-      at most 1,000 images, the same for all models of a dataset, and ``kl [D]``.
-    """
-    run, settings = trained.run, trained.run.config.eval
-    rng = np.random.default_rng(settings.seed)
-    wanted = settings.num_train + settings.num_test
-    indices = rng.permutation(run.test_set.indices)[:wanted]
-    num_train = settings.num_train
-    if len(indices) < wanted:
-        num_train = len(indices) * settings.num_train // wanted
-    size = settings.batch_size
-    parts = []
-    for start in range(0, len(indices), size):
-        chunk = indices[start : start + size]
-        images = run.test_set.images(np.resize(chunk, size))
-        posterior = encode(trained.state, images)
-        parts.append(
-            [
-                None if array is None else np.asarray(array)[: len(chunk)]
-                for array in (posterior.mean, posterior.log_var)
-            ]
-        )
-    mean = np.concatenate([part[0] for part in parts])
-    kept = {"codes": mean[: min(_KEPT_CODES, num_train)].astype(np.float16)}
-    values, log_var = {}, None
-    if parts[0][1] is not None:
-        log_var = np.concatenate([part[1] for part in parts])
-        per_latent = np.asarray(losses.gaussian_kl_per_dim(mean, log_var)).mean(axis=0)
-        values["kl"] = float(per_latent.sum())
-        values["kl_active"] = float((per_latent > 0.01).sum())
-        kept["kl"] = per_latent.astype(np.float32)
-        log_var = log_var[:num_train]
-    dependence = metrics.unsupervised(
-        mean[:num_train], log_var=log_var, seed=settings.seed
-    )
-    values["tc_mean"] = dependence["gaussian_total_correlation"]
-    if log_var is not None:
-        values["tc_sampled"] = dependence["sampled_gaussian_total_correlation"]
-    labels = run.config.study.logistic_labels if "study" in run.config else ()
-    if labels and run.test_set.factor_sizes:
-        factors = run.test_set.factors(indices)
-        accuracies = metrics.downstream(
-            mean[:num_train],
-            factors[:num_train],
-            codes_test=mean[num_train:],
-            factors_test=factors[num_train:],
-            model="logistic",
-            train_sizes=labels,
-            seed=settings.seed,
-        )
-        values |= {
-            f"downstream_logistic.{name}": value for name, value in accuracies.items()
-        }
-    return values, kept
 
 
 def _record_failure(
@@ -234,7 +142,7 @@ def _record_failure(
         "traceback": "".join(traceback.format_exception(error)),
     }
     with contextlib.suppress(OSError):
-        training.write_json(sweep.folder(pack) / "failed.json", note)
+        files.write_json(sweep.folder(pack) / "failed.json", note)
     return why
 
 

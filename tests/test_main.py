@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from disentangle_jax import main
+from disentangle_jax import commands, main, training
 from tests.training import tiny
 
 
@@ -48,11 +48,17 @@ def at_root(monkeypatch, request, tmp_path):
         ([SAE + ":quik"], "Did you mean 'quick'?"),
         (["--config=nofile.py"], "there is no file nofile.py"),
         ([], "--config=FILE is required"),
-        (["--mode=report"], "--config=FILE is required"),
-        (["--mode=report", "--workdir=."], "holds no run"),
-        ([SAE, "--mode=evaluate"], "run --mode=train first"),
-        ([SAE, "--mode=report"], "run --mode=evaluate first"),
-        ([SAE, "--mode=dream"], "invalid choice: 'dream'"),
+        (["report"], "RUN is required: one folder"),
+        (["report", "--workdir=."], "holds no run"),
+        (["evaluate", "other"], "holds no checkpoint yet"),
+        (["report", "other"], "was not evaluated yet"),
+        (["evaluate", "other", "--config.train.seed=1"], "keeps its config"),
+        (["evaluate", "other", "more"], "unrecognized arguments: more"),
+        (["dream"], "`command` must be one of"),
+        (["methods", "beta"], "Did you mean 'beta_vae'?"),
+        (["datasets", "shape3d"], "Did you mean 'shapes3d'?"),
+        (["old"], "`command` must be one of"),
+        (["report", "old"], "a run of another version of the library"),
         ([SAE, "more"], "unrecognized arguments: more"),
         ([SAE, "--workdir=a_file"], "is a file; give a folder"),
         ([SAE, "--workdir=a_file/below"], "is a file; give a folder"),
@@ -61,12 +67,13 @@ def at_root(monkeypatch, request, tmp_path):
 )
 def test_wrong_command_is_one_line_and_code_2(capsys, tmp_path, argv, fix):
     (tmp_path / "a_file").touch()
-    (tmp_path / "other").mkdir()
     from configs import sae
 
     config = sae.get_config()
     config.train.seed = 3
-    (tmp_path / "other" / "config.json").write_text(config.to_json())
+    training.start_workdir(config, tmp_path / "other")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "config.json").write_text(config.to_json())
     before = sorted(tmp_path.rglob("*"))
     code, out, err = run(capsys, *argv)
     assert (code, out) == (2, "")
@@ -75,10 +82,32 @@ def test_wrong_command_is_one_line_and_code_2(capsys, tmp_path, argv, fix):
     assert sorted(tmp_path.rglob("*")) == before  # Nothing was written.
 
 
-def test_help_names_every_flag_and_mode(capsys):
+def test_help_names_every_command_and_each_explains_itself(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    for word in ("--config", "--workdir", "--mode", "train", "evaluate", "report"):
+    for word in ("--config", "--workdir", *commands.names()):
+        assert word in out
+    for name in set(commands.names()) - {"sweep", "score"}:
+        code, out, err = run(capsys, name, "--help")
+        assert (code, err) == (0, "")
+        assert f"disentangle {'[run]' if name == 'run' else name}" in out
+
+
+@pytest.mark.parametrize(
+    "argv, words",
+    [
+        (["methods"], ("beta_vae", "hfvae", "absae")),
+        (["methods", "beta_vae"], ("beta", "required", "reconstruction")),
+        (["datasets"], ("cars3d", "elevation 4, azimuth 24, object 183")),
+        (["datasets", "cars3d"], ("nips2015-analogy-data", "17,568")),
+        (["fields"], ("--config.train.seed", "--config.eval.scores")),
+        (["fields", "train"], ("number of updates",)),
+    ],
+)
+def test_lists_come_from_the_definitions(capsys, argv, words):
+    code, out, err = run(capsys, *argv)
+    assert (code, err) == (0, "")
+    for word in words:
         assert word in out
 
 
@@ -94,13 +123,13 @@ def test_train_evaluate_report_and_longer(capsys, tmp_path):
     names = {"config.json", "metrics.jsonl", "scores.json", "report.html"}
     names |= {"reconstructions.png", "traversals_1.png", "hybrids.png", "loss.png"}
     assert names <= {p.name for p in workdir.iterdir()}
-    # Later modes need only the folder.
+    # Later commands need only the folder.
     (workdir / "report.html").unlink()
-    assert run(capsys, "--mode=report", f"--workdir={workdir}")[0] == 0
+    assert run(capsys, "report", str(workdir))[0] == 0
     assert (workdir / "report.html").exists()
-    assert run(capsys, "--mode=evaluate", f"--workdir={workdir}")[0] == 0
+    assert run(capsys, "evaluate", str(workdir))[0] == 0
     # The same run may be trained for longer, and only that.
-    longer = [f"--config={file}", "--config.train.num_steps=6", "--mode=train"]
+    longer = ["train", f"--config={file}", "--config.train.num_steps=6"]
     code, out, _ = run(capsys, *longer)
     assert code == 0 and "continuing from the checkpoint of step 4" in out
     assert json.loads((workdir / "config.json").read_text())["train"]["num_steps"] == 6
@@ -113,6 +142,6 @@ def test_long_cpu_run_says_how_long_at_once(capsys, tmp_path, monkeypatch):
         raise loop.Interrupted(15, 0)
 
     monkeypatch.setattr(loop, "_initial_carry", stop)  # Before any compilation.
-    code, out, _ = run(capsys, SAE, "--mode=train")
+    code, out, _ = run(capsys, "train", SAE)
     assert code == 143
     assert "This will take about" in out and ":quick" in out

@@ -9,7 +9,7 @@ Command::
     python -m launch.sweep --config=configs/studies/unsupervised.py --workdir=DIR \\
         --cluster=slurm --gpus=1 --partition=NAME
     python -m launch.sweep status --workdir=DIR
-    python -m disentangle_jax.main --mode=study DIR
+    python -m disentangle_jax.main study DIR
 
 ``--dry_run`` tells the packs and the time. ``:dsprites`` trains the 1,800 models of
 dSprites alone. ``:mini`` trains 2 datasets × 6 methods × 3 strengths × 3 seeds of a
@@ -74,6 +74,7 @@ def get_config(preset: str = ""):
     )
     # Labels that a logistic regression predicts the factors from, beside the trees of
     # `downstream`.
+    config.eval.evaluators = ("posterior",)
     config.study = ConfigDict({"logistic_labels": (10, 100, 1000, 10_000)})
     if preset == "mini":
         config.study.logistic_labels = (10, 100)

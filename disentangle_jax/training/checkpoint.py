@@ -1,9 +1,9 @@
-"""Checkpoints of a run: asynchronous, atomic, and proof against a damaged newest one.
+"""Checkpoints of a run: asynchronous, atomic, with a fallback to older ones.
 
 Orbax writes each checkpoint to a temporary folder and renames it when complete, so a
-run killed at any moment leaves only whole ones. What a disk or a copy damages later
-is noticed at restore: the newest readable checkpoint is used, those after it are moved
-aside with a warning, and nothing is deleted.
+run that is killed at any moment leaves complete checkpoints only. If a checkpoint
+cannot be read later, the newest readable one is used, those after it are moved aside
+with a warning, and nothing is deleted.
 """
 
 import gc
@@ -120,9 +120,10 @@ class Checkpoints:
 
 @contextmanager
 def _quiet_failures() -> Iterator[None]:
-    """Silences what sibling reads of a damaged file say when they are given up.
+    """Silences the messages of parallel reads that stop at a damaged file.
 
-    asyncio logs some; others raise where nobody can catch them, as they are deleted.
+    asyncio logs some of them; others raise when they are deleted, where no code can
+    catch them.
     """
     logger = python_logging.getLogger("asyncio")
     level, hook = logger.level, sys.unraisablehook

@@ -1,4 +1,4 @@
-"""What a process sets once, so that programs compile once and run fast."""
+"""Process-wide settings with which programs compile once and run fast."""
 
 import ctypes
 import hashlib
@@ -14,7 +14,7 @@ def use_compilation_cache() -> None:
     """Keeps compiled programs under the user's cache folder.
 
     ``JAX_COMPILATION_CACHE_DIR`` names another place. Programs for a CPU are specific
-    to its instruction set, so machines that share a home each get a folder of theirs.
+    to its instruction set, so each kind of machine that shares a home has its own.
     """
     if jax.config.jax_compilation_cache_dir:
         return
@@ -29,13 +29,13 @@ _TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 
 
 def keep_freed_memory() -> None:
-    """Lets the process reuse memory that it freed, instead of giving it back.
+    """Lets the process reuse memory that it freed, instead of returning it.
 
-    XLA's CPU backend takes the memory for a step's intermediate results anew at each
-    step. The C library asks the system for pieces of that size, and each page of them
-    costs an interrupt when it is first touched: about a quarter of a step. Does nothing
-    where the C library is not glibc. For programs, not for libraries: it holds for the
-    whole process.
+    XLA's CPU backend allocates the intermediate results of a step anew at each step.
+    The C library takes allocations of that size from the system, and each of their
+    pages costs a page fault when it is first touched: about a quarter of a step. Does
+    nothing where the C library is not glibc. Meant for programs, not for libraries: the
+    setting holds for the whole process.
     """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return

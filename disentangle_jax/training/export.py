@@ -1,4 +1,4 @@
-"""A lane as an ordinary run."""
+"""Writes a lane as an ordinary run."""
 
 import dataclasses
 import os

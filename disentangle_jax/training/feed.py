@@ -1,4 +1,4 @@
-"""The batches of a run: what its method needs, where its lanes and devices are."""
+"""The batches of a run, on the devices that need them."""
 
 import collections
 import itertools
@@ -19,8 +19,8 @@ def device_batches(run: Run, start: int) -> Iterator[dict[str, jax.Array]]:
     """Yields stacks of ``train.steps_per_dispatch`` batches, moved ahead of use.
 
     Every array has the shape ``[k, B, …]``, or ``[k, L, B, …]`` where lanes have
-    batches of their own. With device-resident input there is nothing to move. Where
-    there are several processes, each reads what its own devices need.
+    batches of their own. With device-resident input there is nothing to move. With
+    several processes, each reads what its own devices need.
 
     Args:
       run: the run.

@@ -51,10 +51,11 @@ def expand(config: ml_collections.ConfigDict) -> tuple[Lane, ...]:
         ]
         name = ",".join([*parts, f"seed={seed}"]) if named else ""
         lanes.append(Lane(name, seed, _hyper(config, row), row))
-    if settings.rows and len({lane.name for lane in lanes}) < len(lanes):
+    if len({lane.name for lane in lanes}) < len(lanes):
+        where = "lanes.rows" if settings.rows else "lanes.sweep"
         raise ValueError(
-            "config: `lanes.rows` must differ in their seeds or the first six digits "
-            "of their values: some have the same name."
+            f"config: `{where}` must differ in their seeds or the first six digits of "
+            "their values: some have the same name."
         )
     if settings.chunk and len(lanes) % settings.chunk:
         raise ValueError(

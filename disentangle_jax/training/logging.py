@@ -1,4 +1,4 @@
-"""What a run writes while it trains: metric rows, TensorBoard events, progress."""
+"""Output of a run while it trains: metric rows, TensorBoard events, progress."""
 
 import json
 import math
@@ -19,8 +19,8 @@ from disentangle_jax import files
 class MetricsWriter:
     """Appends rows to ``metrics.jsonl`` and to TensorBoard's event files.
 
-    A run that goes on at step ``t`` drops the rows after ``t`` that its killed
-    predecessor wrote, so that each step stands in the file once.
+    A run that resumes at step ``t`` drops the rows after ``t`` that were written before
+    it was killed, so that each step has one row.
     """
 
     def __init__(self, workdir: pathlib.Path, *, start_step: int):
@@ -33,7 +33,7 @@ class MetricsWriter:
         self._events = RecordWriter((folder / name).open("wb"))
         self._write_event(Event(file_version="brain.Event:2"))
         if start_step:
-            # Tells TensorBoard to forget what came after the step we resume from.
+            # Makes TensorBoard drop what came after the step that we resume from.
             session = SessionLog(status=SessionLog.START)
             self._write_event(Event(step=start_step + 1, session_log=session))
 
@@ -96,7 +96,7 @@ class Progress:
         self._every = 0.1 if self._bar else plain_every_seconds
 
     def update(self, done: int, note: str = "") -> None:
-        """Shows that `done` of the total are done, if it is time to."""
+        """Shows that `done` of the total are done, unless it was shown just before."""
         now = time.monotonic()
         if done < self._total and now - self._last_line < self._every:
             return

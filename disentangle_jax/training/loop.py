@@ -1,10 +1,11 @@
-"""The training loop: thin, resumable at any step, and loud when it goes wrong."""
+"""The training loop: it resumes at any step and stops at a non-finite loss."""
 
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 
 import jax
@@ -29,8 +30,8 @@ from disentangle_jax.training.run import Run
 from disentangle_jax.training.states import begin_from
 from disentangle_jax.training.workdir import start_workdir
 
-# Floating-point operations a second that a training step was seen to reach on a CPU
-# core; only for the first guess of a run's length, which the progress line corrects.
+# Floating-point operations per second that a training step reached on a CPU core; only
+# for the first estimate of a run's length, which the progress line corrects.
 _CPU_FLOPS_PER_CORE = 3e10
 
 
@@ -47,10 +48,10 @@ class NonFiniteLoss(FloatingPointError):
 
 
 class StopSignals:
-    """Notes SIGTERM and Ctrl-C while a block runs, instead of dying at once.
+    """Records SIGTERM and Ctrl-C while a block runs, instead of ending the process.
 
-    A second Ctrl-C is not caught: it ends the process the hard way. Python handles
-    signals in the main thread only; elsewhere nothing is noted.
+    A second Ctrl-C is not caught: it ends the process at once. Python handles signals
+    in the main thread only; in other threads nothing is recorded.
     """
 
     def __init__(self) -> None:
@@ -61,10 +62,10 @@ class StopSignals:
         if threading.current_thread() is not threading.main_thread():
             return self
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._before[number] = signal.signal(number, self._note)
+            self._before[number] = signal.signal(number, self._record)
         return self
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _record(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         signal.signal(number, signal.SIG_DFL)
 
@@ -80,11 +81,12 @@ def train(run: Run) -> Carry:
     ``t``, so a resumed run repeats what an uninterrupted one does.
 
     Raises:
-      TooLarge: the models do not fit into memory; says what to set.
-      Interrupted: after SIGTERM or Ctrl-C, with the state saved; in all processes
-        where one of them was asked to stop.
+      TooLarge: the models do not fit into memory; the message says which fields to
+        change.
+      Interrupted: after SIGTERM or Ctrl-C, with the state saved; in all processes if
+        one of them received the signal.
       NonFiniteLoss: with the step and the last good checkpoint. A run of several
-        lanes goes on as long as one is finite.
+        lanes continues as long as one is finite.
     """
     config = run.config.train
     memory.check(run)
@@ -104,7 +106,11 @@ def train(run: Run) -> Carry:
             print(f"already trained for {start} steps")
             return carry
         with Rows(run, start) as rows:
-            return _steps(run, program, carry, checkpoints, rows, stop)
+            try:
+                return _steps(run, program, carry, checkpoints, rows, stop)
+            except NonFiniteLoss as error:
+                message = _non_finite_message(str(error), checkpoints)
+                raise NonFiniteLoss(message) from None
 
 
 def _initial_carry(run: Run, like: Carry) -> Carry:
@@ -118,7 +124,11 @@ def _initial_carry(run: Run, like: Carry) -> Carry:
 class Rows:
     """The metric rows of a run: its own, or one file per lane.
 
-    Where there are several processes the first one writes them.
+    With several processes the first one writes them.
+
+    Args:
+      run: the run.
+      start: the step that it starts or resumes at.
     """
 
     def __init__(self, run: Run, start: int):
@@ -130,6 +140,10 @@ class Rows:
             self._writers = [MetricsWriter(f, start_step=start) for f in folders]
         self._names = [lane.name for lane in run.lanes]
         self._dead: set[int] = set()
+        self._waiting: list[tuple[int, dict]] = []
+        self._examples = run.config.train.batch_size * len(run.lanes)
+        self._logged = time.monotonic(), start
+        self.progress = Progress("training", run.config.train.num_steps, start=start)
 
     def __enter__(self) -> "Rows":
         return self
@@ -138,15 +152,25 @@ class Rows:
         for writer in self._writers:
             writer.close()
 
-    def settle(self, waiting: list[tuple[int, dict]]) -> list[dict[str, float] | None]:
-        """Fetches terms of dispatches; returns their means per lane, None if dead.
+    def add(self, step: int, terms: dict) -> None:
+        """Takes the terms of a dispatch that ends with `step`."""
+        self._waiting.append((step, terms))
+        if len(self._waiting) > 2:
+            # At most two dispatches ahead of the device, so that signals are handled
+            # soon and the rate that is shown is the rate that is reached.
+            jax.block_until_ready(self._waiting[-3][1]["loss"])
 
-        Args:
-          waiting: for each dispatch, the step it ended with and its terms.
+    def settle(self) -> list[dict[str, float] | None]:
+        """Fetches the terms that were added; returns their means per lane.
+
+        None for a lane that became non-finite.
 
         Raises:
-          NonFiniteLoss: every lane is dead; tells the step at which the last died.
+          NonFiniteLoss: every lane is non-finite; the message is the step of the last.
         """
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return []
         fetched = jax.device_get([terms for _, terms in waiting])
         terms = {
             name: np.concatenate([t[name] for t in fetched]).astype(np.float64)
@@ -154,13 +178,13 @@ class Rows:
         }
         count = len(self._names)
         alive = terms.pop("alive").astype(bool)
-        last = waiting[-1][0]
-        first = last - len(alive) + 1
+        first = waiting[-1][0] - len(alive) + 1
         for lane in range(count):
             if lane not in self._dead and not alive[:, lane].all():
                 at = first + int(np.argmin(alive[:, lane]))
                 self._dead.add(lane)
                 if len(self._dead) == count:
+                    self.progress.interrupt()
                     raise NonFiniteLoss(str(at))
                 print(
                     f"lane {self._names[lane]} became non-finite at step {at}; it is "
@@ -173,13 +197,43 @@ class Rows:
             for lane in range(count)
         ]
 
-    def write(
-        self, step: int, means: list[dict[str, float] | None], rate: float
-    ) -> None:
-        """Writes one row for each living lane."""
-        for writer, values in zip(self._writers, means):
-            if values is not None:
-                writer.write(step, {**values, "images_per_second": rate})
+    def log(self, step: int, *, write: bool) -> None:
+        """Shows the progress at `step` and, with `write`, writes a row per lane."""
+        means = self.settle()
+        now, (before, last) = time.monotonic(), self._logged
+        rate = (step - last) * self._examples / (now - before)
+        self._logged = now, step
+        if write:
+            for writer, values in zip(self._writers, means):
+                if values is not None:
+                    writer.write(step, {**values, "images_per_second": rate})
+        self.progress.update(step, _note(means, rate))
+
+
+def _compiled(
+    run: Run, program: Program, carry: Carry, agreement: Agreement
+) -> tuple[Callable, Callable]:
+    """Returns the compiled dispatch and the compiled refit of a run."""
+
+    def dispatch(carry: Carry, inputs: dict, votes: jax.Array):
+        return *program.steps(carry, inputs), votes.any()
+
+    # Terms on every device, so that each process can read them.
+    everywhere = NamedSharding(run.mesh, P())
+    places = (program_lib.shardings(run, carry), everywhere, everywhere)
+    compiled = jax.jit(
+        dispatch,
+        donate_argnums=0,
+        out_shardings=places,
+        compiler_options=models.compiler_options(),
+    )
+    if jax.process_count() > 1:
+        # All compile before any begins: processes must connect within half a minute.
+        shapes = program_lib.abstract_inputs(run, program)
+        compiled = compiled.lower(carry, shapes, agreement.votes(False)).compile()
+        wait_for_all("compiled")
+    refit = jax.jit(program.refit, donate_argnums=0, out_shardings=places[0])
+    return compiled, refit
 
 
 def _steps(
@@ -191,76 +245,29 @@ def _steps(
     stop: StopSignals,
 ) -> Carry:
     config = run.config.train
-    everywhere = NamedSharding(run.mesh, P())
-
-    def dispatch(carry: Carry, inputs: dict, votes: jax.Array):
-        return *program.steps(carry, inputs), votes.any()
-
-    # Terms on every device, so that each process can read them.
-    places = (program_lib.shardings(run, carry), everywhere, everywhere)
-    compiled = jax.jit(
-        dispatch,
-        donate_argnums=0,
-        out_shardings=places,
-        compiler_options=models.compiler_options(),
-    )
-    constants = on_every_device(program.constants, run.mesh)
     agreement = Agreement(run.mesh)
-    if jax.process_count() > 1:
-        # All compile, then all begin: to connect, they must meet within half a minute.
-        shapes = program_lib.abstract_inputs(run, program)
-        compiled = compiled.lower(carry, shapes, agreement.votes(False)).compile()
-        wait_for_all("compiled")
-    step = start = int(carry.step)
-    progress = Progress("training", config.num_steps, start=start)
-    waiting: list[tuple[int, dict]] = []
-    logged_at, logged_step = time.monotonic(), start
-
-    def settle() -> list[dict[str, float] | None]:
-        try:
-            return rows.settle(waiting)
-        except NonFiniteLoss as error:
-            progress.interrupt()
-            raise NonFiniteLoss(_non_finite_message(str(error), checkpoints)) from None
-        finally:
-            waiting.clear()
-
-    for batches in device_batches(run, start):
+    compiled, refit = _compiled(run, program, carry, agreement)
+    constants = on_every_device(program.constants, run.mesh)
+    step = int(carry.step)
+    for batches in device_batches(run, step):
         if run.method.refit_due(step):
-            refit = jax.jit(program.refit, donate_argnums=0, out_shardings=places[0])
             carry = refit(carry, constants)
-        inputs = {
-            "step": np.int32(step),
-            "batches": batches,
-            "constants": constants,
-        }
+        inputs = {"step": np.int32(step), "batches": batches, "constants": constants}
         votes = agreement.votes(stop.received is not None)
-        carry, terms, stop_wished = compiled(carry, inputs, votes)
+        carry, terms, stop_agreed = compiled(carry, inputs, votes)
         step += config.steps_per_dispatch
-        waiting.append((step, terms))
-        if len(waiting) > 2:
-            # Stay at most two dispatches ahead of the device, so that signals are
-            # answered and the rate shown is the rate reached.
-            jax.block_until_ready(waiting[-3][1]["loss"])
-        stopping = agreement.reached(stop.received is not None, stop_wished)
+        rows.add(step, terms)
+        stopping = agreement.reached(stop.received is not None, stop_agreed)
         last = step == config.num_steps
         due = step % config.log_every == 0 or last
         if due or stopping:
-            means = settle()
-            now = time.monotonic()
-            rate = (step - logged_step) * config.batch_size / (now - logged_at)
-            rate *= len(run.lanes)
-            logged_at, logged_step = now, step
-            if due:
-                rows.write(step, means, rate)
-            progress.update(step, _note(means, rate))
+            rows.log(step, write=due)
         if step % config.checkpoint_every == 0 or last or stopping:
-            if waiting:
-                settle()
+            rows.settle()  # Never saves a state that became non-finite.
             checkpoints.save(step, carry)
         if stopping and not last:
             checkpoints.wait()
-            progress.interrupt()
+            rows.progress.interrupt()
             raise Interrupted(stop.received or signal.SIGTERM, step)
     checkpoints.wait()
     return carry
@@ -273,7 +280,7 @@ def _note(means: list[dict[str, float] | None], rate: float) -> str:
 
 
 def _announce(run: Run, program: Program, like: Carry, start: int) -> None:
-    """Says at once how long a CPU will take, where that is long."""
+    """Prints an estimate of the training time on a CPU, if it is long."""
     config = run.config.train
     steps = config.num_steps - start
     if jax.default_backend() != "cpu" or steps <= 0:
@@ -289,8 +296,8 @@ def _announce(run: Run, program: Program, like: Carry, start: int) -> None:
     if seconds > 3600:
         print(
             f"This will take about {duration(seconds)} on this CPU "
-            f"({flops / 1e9:.0f} GFLOP a step, {cores} cores). The preset `:quick` of "
-            "the config is sized for a CPU and takes minutes."
+            f"({flops / 1e9:.0f} GFLOP per step, {cores} cores). The preset `:quick` "
+            "of the config is sized for a CPU and takes minutes."
         )
 
 

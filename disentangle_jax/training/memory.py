@@ -11,8 +11,8 @@ from jax.extend import core
 from disentangle_jax.training.program import lanes_at_once
 from disentangle_jax.training.run import Run
 
-# No step of our networks was seen to keep more than a quarter of this many floats for
-# each pixel of its batch: below it there is nothing to estimate.
+# No step of our networks keeps more than a quarter of this many floats for each pixel
+# of its batch; if even this many fit into memory, no estimate is needed.
 _MOST_FLOATS_PER_PIXEL = 4000
 
 
@@ -49,7 +49,7 @@ def check(run: Run) -> None:
 def device_memory(mesh: jax.sharding.Mesh) -> int:
     """Returns the bytes that each device of `mesh` may use.
 
-    Devices that do not tell share the memory of their host.
+    Devices that do not report it share the memory of their host.
     """
     devices = mesh.local_devices
     statistics = devices[0].memory_stats() or {}
@@ -148,7 +148,7 @@ def _state_bytes(run: Run) -> int:
 
 
 def _advice(run: Run, memory: int, fixed: int, working: int) -> str:
-    """Says what would fit."""
+    """Returns advice on which settings would fit."""
     lanes, across = len(run.lanes), run.mesh.shape["lanes"]
     left = memory - lanes // across * fixed
     fitting = [

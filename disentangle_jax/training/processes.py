@@ -1,8 +1,8 @@
 """Several processes, each with devices of its own, that train one run together.
 
-Each starts with the same command but for its number; devices of all of them make the
-mesh. The first process writes metric rows and speaks; all of them read their part of
-each batch and write their part of each checkpoint, into one shared folder.
+All start with the same command but for their number; the devices of all of them make
+the mesh. The first process prints and writes metric rows; each process reads its part
+of a batch and writes its part of a checkpoint, in one shared folder.
 """
 
 import collections
@@ -21,16 +21,15 @@ from jax.sharding import PartitionSpec as P
 def join_processes(
     coordinator: str, num_processes: int | None = None, process_id: int | None = None
 ) -> None:
-    """Waits for the other processes of this run; to be called before JAX is used.
+    """Waits for the other processes of this run; must be called before JAX is used.
 
-    What processes other than the first print from then on is dropped.
+    The standard output of all processes but the first is dropped from then on.
 
     Args:
       coordinator: ``"host:port"`` of the first process, the same for all; ``"auto"``
-        for what Slurm, Open MPI, Kubernetes or Cloud TPU tell, which then give the
-        numbers too.
-      num_processes: how many there are.
-      process_id: number of this one, from 0.
+        takes it, and both numbers below, from Slurm, Open MPI, Kubernetes or Cloud TPU.
+      num_processes: number of processes.
+      process_id: number of this process, from 0.
     """
     if coordinator == "auto":
         if num_processes is not None or process_id is not None:
@@ -70,12 +69,12 @@ def _check(coordinator: str, count: int | None, number: int | None) -> None:
 
 
 def is_first() -> bool:
-    """Returns whether this process writes for all."""
+    """Returns whether this is the process that prints and writes for all."""
     return jax.process_index() == 0
 
 
 def wait_for_all(what: str) -> None:
-    """Returns when every process has come to `what`; they may be minutes apart."""
+    """Returns when every process has reached `what`; they may be minutes apart."""
     ocp.multihost.get_barrier_sync_fn()(key=what, timeout_ms=3_600_000)
 
 
@@ -96,19 +95,19 @@ def on_every_device(tree: Any, mesh: jax.sharding.Mesh) -> Any:
 
 
 class Agreement:
-    """A wish of any process, told to all of them at the same step.
+    """A stop request of any process, seen by all of them at the same step.
 
-    The votes go with the inputs of a compiled step, which returns whether any of them
-    is true: a program of its own for them could meet the step's communication in
-    another order on another process. Where there are several processes the outcome
-    counts two steps later, so that nobody waits for it.
+    The votes are inputs of a compiled step, which returns whether any of them is true:
+    the collectives of a separate program could run in another order on another process.
+    With several processes the outcome counts two steps later, so that none waits for
+    it.
 
     Synopsis::
 
         agreement = Agreement(mesh)
         for inputs in stream:
-            outputs, outcome = compiled(inputs, agreement.votes(wish))
-            if agreement.reached(wish, outcome):
+            outputs, outcome = compiled(inputs, agreement.votes(stop))
+            if agreement.reached(stop, outcome):
                 break
     """
 
@@ -118,24 +117,24 @@ class Agreement:
         place = NamedSharding(mesh, P(mesh.axis_names))
         self._votes = [
             jax.make_array_from_process_local_data(
-                place, np.full(len(mesh.local_devices), wish)
+                place, np.full(len(mesh.local_devices), stop)
             )
-            for wish in (False, True)
+            for stop in (False, True)
         ]
         self._outcomes: collections.deque[jax.Array] = collections.deque()
 
-    def votes(self, wish: bool) -> jax.Array:
-        """Returns ``[devices]`` bools, those of this process all `wish`."""
-        return self._votes[wish]
+    def votes(self, stop: bool) -> jax.Array:
+        """Returns ``[devices]`` bools, those of this process all `stop`."""
+        return self._votes[stop]
 
-    def reached(self, wish: bool, outcome: jax.Array) -> bool:
-        """Returns whether some process wished; every process must call it.
+    def reached(self, stop: bool, outcome: jax.Array) -> bool:
+        """Returns whether some process asked to stop; every process must call it.
 
         Args:
-          wish: of this process.
+          stop: whether this process asks to stop.
           outcome: ``[]`` bool, whether any of the votes is true.
         """
         if jax.process_count() == 1:
-            return wish
+            return stop
         self._outcomes.append(outcome)
         return len(self._outcomes) > self._LATER and bool(self._outcomes.popleft())

@@ -1,4 +1,4 @@
-"""Factors that a hyperparameter is multiplied by while training goes on.
+"""Schedules: factors by which a hyperparameter is multiplied during training.
 
 A config names them as tuples, ``config.train.schedules.beta = ("linear", 0.0, 1.0, 0,
 1000)``: the name of a function below, then its arguments. Any hyperparameter of the
@@ -18,7 +18,7 @@ Schedule = Callable[[jax.Array], jax.Array]
 
 
 def linear(start: float, end: float, begin: int, steps: int) -> Schedule:
-    """Goes straight from `start` to `end` in `steps` steps, from step `begin` on."""
+    """Changes linearly from `start` to `end` in `steps` steps, from step `begin` on."""
     return optax.linear_schedule(start, end, steps, begin)
 
 

@@ -22,14 +22,14 @@ _started: list[subprocess.Popen] = []
 def start(
     folder: pathlib.Path, workdir: pathlib.Path, *arguments: str, devices: int = 1
 ) -> subprocess.Popen:
-    """Starts `--mode=train` of a tiny config, its output in a pipe."""
+    """Starts `train` of a tiny config, its output in a pipe."""
     file = folder / "tiny_run.py"
     file.write_text(tiny.FILE)
-    command = [sys.executable, "-m", "disentangle_jax.main", f"--config={file}"]
+    command = [sys.executable, "-m", "disentangle_jax.main", "train"]
     # As many devices as asked for, whatever the tests run on.
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     process = subprocess.Popen(
-        [*command, f"--workdir={workdir}", "--mode=train", *arguments],
+        [*command, f"--config={file}", f"--workdir={workdir}", *arguments],
         cwd=ROOT,
         env={**environment, "JAX_NUM_CPU_DEVICES": str(devices)},
         stdout=subprocess.PIPE,
@@ -84,7 +84,7 @@ def end(*processes: subprocess.Popen) -> list[str]:
 def final_state(workdir: pathlib.Path, steps: int = 200) -> program_lib.Carry:
     """Returns what the last checkpoint of a run holds."""
     run = training.prepare(training.read_config(workdir), workdir)
-    like = program_lib.abstract_carry(run, program_lib.build(run))
+    like = program_lib.abstract_carry(run)
     with Checkpoints(workdir / "checkpoints", keep=3) as checkpoints:
         assert checkpoints.latest_step() == steps
         return checkpoints.restore(like)

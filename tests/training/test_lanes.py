@@ -7,10 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from disentangle_jax import training
+from disentangle_jax import evaluation, rows, training
 from disentangle_jax.training import lanes
 from disentangle_jax.training import program as program_lib
-from disentangle_jax.training.run import start_workdir
 from tests.training import tiny
 
 
@@ -44,14 +43,14 @@ def test_lane_equals_its_solo_run(tmp_path, name):
     carry = training.train(run)
     number = 6  # The second value, the third seed.
     assert run.lanes[number].name == f"{swept.split('.')[1]}={values[1]:g},seed=2"
-    alone = lanes.config_of(config, run.lanes[number])
+    alone = rows.alone(config, run.lanes[number].fields)
     solo = training.train(training.prepare(alone, tmp_path / "solo"))
-    lane = lanes.take(carry.state, number)
-    scale = max(float(np.abs(p).max()) for p in jax.tree.leaves(solo.state.params))
+    lane, solo = lanes.take(carry.state, number), lanes.take(solo.state, 0)
+    scale = max(float(np.abs(p).max()) for p in jax.tree.leaves(solo.params))
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * scale),
         lane.params,
-        solo.state.params,
+        solo.params,
     )
     # And the others are other models.
     other = lanes.take(carry.state, 0)
@@ -66,13 +65,13 @@ def test_lanes_with_batches_of_their_own_equal_solo_too(tmp_path, own):
     config.lanes.update(seeds=2, same_batches=not own)
     run = training.prepare(config, tmp_path / "lanes")
     carry = training.train(run)
-    alone = lanes.config_of(config, run.lanes[1])
+    alone = rows.alone(config, run.lanes[1].fields)
     assert alone.data.seed == (1 if own else 0)
     solo = training.train(training.prepare(alone, tmp_path / "solo"))
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5),
         lanes.take(carry.state.params, 1),
-        solo.state.params,
+        lanes.take(solo.state.params, 0),
     )
 
 
@@ -89,7 +88,7 @@ def test_poisoned_lane_is_frozen_and_the_others_do_not_notice(tmp_path, capsys):
     np.testing.assert_array_equal(carry.state.step, [12, 1, 12])
     for leaf in jax.tree.leaves(carry.state.params):
         assert np.isfinite(leaf).all()  # The frozen lane keeps its last good state.
-    config.lanes.sweep["optimizer.learning_rate"] = (1e-3, 1e-3, 1e-2)
+    config.lanes.sweep["optimizer.learning_rate"] = (1e-3, 2e-3, 1e-2)
     healthy = training.train(training.prepare(config, tmp_path / "healthy"))
     for number in (0, 2):
         jax.tree.map(
@@ -97,10 +96,10 @@ def test_poisoned_lane_is_frozen_and_the_others_do_not_notice(tmp_path, capsys):
             lanes.take(carry.state, number),
             lanes.take(healthy.state, number),
         )
-    rows = training.read_metrics(poisoned.lane_run(poisoned.lanes[1]).workdir)
-    assert rows == []
-    rows = training.read_metrics(poisoned.lane_run(poisoned.lanes[2]).workdir)
-    assert [row["step"] for row in rows] == [4, 8, 12]
+    folders = [model.workdir for model in poisoned.models()]
+    assert training.read_metrics(folders[1]) == []
+    written = training.read_metrics(folders[2])
+    assert [row["step"] for row in written] == [4, 8, 12]
 
 
 def test_all_lanes_dead_stops_the_run(tmp_path):
@@ -123,11 +122,11 @@ def test_chunks_and_dispatches_of_several_steps_change_nothing(tmp_path):
         plain.state.params,
         chunked.state.params,
     )
-    rows = [
+    written = [
         training.read_metrics(tmp_path / kind / "lanes" / "seed=3")
         for kind in ("plain", "chunked")
     ]
-    for left, right in zip(*rows, strict=True):
+    for left, right in zip(*written, strict=True):
         assert left["loss"] == pytest.approx(right["loss"], rel=1e-5)
 
 
@@ -188,12 +187,12 @@ def test_export_writes_an_ordinary_run(tmp_path):
     config.lanes.seeds = 2
     run = training.prepare(config, tmp_path / "lanes")
     carry = training.train(run)
-    scores = training.evaluate(run)
+    scores = evaluation.evaluate(run)
     alone = training.export_lane(run, "seed=1", tmp_path / "alone")
     # It is evaluated as any run is, with the same result.
     found = training.prepare(training.read_config(tmp_path / "alone"), alone.workdir)
     assert not found.laned
-    own = training.evaluate(found)
+    own = evaluation.evaluate(found)
     assert own["reconstruction"]["mse"] == pytest.approx(
         scores["seed=1"]["reconstruction"]["mse"], rel=1e-6
     )
@@ -205,7 +204,7 @@ def test_export_writes_an_ordinary_run(tmp_path):
     after = training.train(training.prepare(longer, tmp_path / "alone"))
     assert int(after.step) == 6
     moved = jax.tree.map(
-        lambda a, b: float(jnp.abs(a - b[1]).max()), after.state, carry.state
+        lambda a, b: float(jnp.abs(a[0] - b[1]).max()), after.state, carry.state
     )
     assert max(jax.tree.leaves(moved.params)) < 0.01
     with pytest.raises(ValueError, match="export_lane: `name` must be one of"):
@@ -220,7 +219,7 @@ def test_each_lane_has_rows_scores_and_config(tmp_path):
     config.lanes.sweep["method.beta"] = (1.0, 8.0)
     run = training.prepare(config, tmp_path)
     training.train(run)
-    scores = training.evaluate(run)
+    scores = evaluation.evaluate(run)
     for beta in (1.0, 8.0):
         folder = tmp_path / "lanes" / f"beta={beta:g},seed=0"
         saved = json.loads((folder / "scores.json").read_text())
@@ -244,12 +243,11 @@ def test_listed_rows_are_lanes_as_those_of_a_product_are(tmp_path):
     assert run.lanes == training.prepare(product, tmp_path).lanes
     assert run.laned
     # Written and read back, it is the same run; a lane of it has no rows.
-    start_workdir(run)
+    training.start_workdir(listed, tmp_path)
     again = training.read_config(tmp_path)
     assert training.prepare(again, tmp_path).lanes == run.lanes
-    assert lanes.config_of(listed, run.lanes[3]) == lanes.config_of(
-        product, run.lanes[3]
-    )
+    fields = run.lanes[3].fields
+    assert rows.alone(listed, fields) == rows.alone(product, fields)
     listed.lanes.rows = listed.lanes.rows[:1]
     assert training.prepare(listed, tmp_path / "one").laned
 
@@ -275,8 +273,9 @@ def test_device_input_moves_nothing_to_the_device(tmp_path):
     config.train.input = "device"
     run = training.prepare(config, tmp_path)
     program = program_lib.build(run)
-    carry = jax.jit(program.init)()
-    inputs = {"batches": {}, "constants": jax.device_put(program.constants)}
+    carry = jax.jit(lambda: program_lib.initial(run))()
+    constants = jax.device_put(program.constants)
+    inputs = {"step": jnp.int32(0), "batches": {}, "constants": constants}
     steps = jax.jit(program.steps)
     steps(carry, inputs)
     with jax.transfer_guard_host_to_device("disallow"):
@@ -296,7 +295,7 @@ def test_moving_average_is_scored(tmp_path):
         carry = training.train(training.prepare(config, tmp_path))
         seen.append(carry.state.params)
     first = training.prepare(config, tmp_path / "fresh")
-    start = jax.jit(program_lib.build(first).init)().state.params
+    start = jax.jit(lambda: program_lib.initial(first))().state.params
     expected = start
     for params in seen:
         expected = jax.tree.map(lambda a, p: 0.5 * a + 0.5 * p, expected, params)
@@ -314,7 +313,8 @@ def test_accumulated_gradients_wait_for_the_last_batch(tmp_path):
     config.optimizer.accumulate = 2
     config.train.update(num_steps=1, log_every=1, checkpoint_every=1)
     first = training.train(training.prepare(config, tmp_path))
-    start = jax.jit(program_lib.build(training.prepare(config, tmp_path)).init)()
+    run = training.prepare(config, tmp_path)
+    start = jax.jit(lambda: program_lib.initial(run))()
     jax.tree.map(np.testing.assert_array_equal, first.state.params, start.state.params)
     config.train.num_steps = 2
     second = training.train(training.prepare(config, tmp_path))
@@ -340,6 +340,7 @@ def test_accumulated_gradients_wait_for_the_last_batch(tmp_path):
             {"lanes.rows": ({"train.seed": 0}, {"train.seed": 0})},
             "some have the same name",
         ),
+        ({"lanes.sweep": {"method.beta": (1.0, 1.0)}}, "some have the same name"),
         (
             {"lanes.rows": ({"train.seed": 0, "model.width": 8.0},)},
             "change the program",

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from disentangle_jax import main, training
+from disentangle_jax import commands, training
 from disentangle_jax.training import feed
 from tests.training import command, tiny
 
@@ -99,11 +99,10 @@ def test_block_of_a_process():
             r"must lie in \[0, 2\)",
         ),
         (["--coordinator=auto", "--process_id=0"], "leave out"),
-        (["--coordinator=localhost:1", "--mode=all"], "several processes only train"),
     ],
 )
 def test_wrong_commands_are_told(tmp_path, arguments, message):
     file = tmp_path / "tiny_run.py"
     file.write_text(tiny.FILE)
     with pytest.raises(ValueError, match=message):
-        main.parse([f"--config={file}", "--mode=train", *arguments])
+        commands.get("train")([f"--config={file}", *arguments])

@@ -78,10 +78,12 @@ def test_a_started_run_equals_one_trained_through(tmp_path):
     run = training.prepare(second, tmp_path / "two")
     found = training.train(run)
     program = program_lib.build(run)
-    carry = first._replace(step=np.int32(0))
+    state = first.state._replace(step=np.zeros(1, np.int32))
+    carry = first._replace(state=state)
     step = jax.jit(program.steps)
-    for batches in training.loop.device_batches(run, 0):
-        carry, _ = step(carry, {"batches": batches, "constants": program.constants})
+    for number, batches in enumerate(training.loop.device_batches(run, 0)):
+        inputs = {"batches": batches, "constants": program.constants}
+        carry, _ = step(carry, {**inputs, "step": np.int32(number)})
     for got, want in zip(
         jax.tree.leaves(found.state.params), jax.tree.leaves(carry.state.params)
     ):

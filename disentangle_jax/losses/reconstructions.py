@@ -1,4 +1,4 @@
-"""Negative log-likelihoods and distances of observations, per example."""
+"""Reconstruction losses per example: negative log-likelihoods and distances."""
 
 import math
 from collections.abc import Callable
@@ -41,18 +41,18 @@ def bernoulli_reconstruction(
 
     .. math:: -\log p(x|z) = \sum_i \log(1 + e^{l_i}) - x_i l_i
 
-    Exact at any logit: no probability is formed, so none saturates. For targets
-    strictly between 0 and 1 it is the cross-entropy between pixel and prediction.
+    It is exact at any logit, because no probability is formed that could saturate. For
+    targets strictly between 0 and 1 it is the cross-entropy of pixel and prediction.
 
     Couples the batch: no.
 
     Args:
       x: ``[B, ...]`` observations in [0, 1].
       logits: predictions before the sigmoid, same shape.
-      subtract_entropy: subtract the entropy of ``x`` itself, which does not depend on
-        the model, so that a perfect prediction costs 0. disentanglement_lib clips
-        ``x`` to [1e-6, 1 - 1e-6] here, which costs 1.5e-5 nats per black or white
-        pixel; we take :math:`0 \log 0 = 0`.
+      subtract_entropy: subtract the entropy of ``x``, which does not depend on the
+        model, so that a perfect prediction has loss 0. disentanglement_lib clips ``x``
+        to [1e-6, 1 - 1e-6] here, which adds 1.5e-5 nats per black or white pixel; we
+        use :math:`0 \log 0 = 0`.
 
     Returns:
       ``[B]``, nats, summed over pixels and channels; at least 0.
@@ -90,8 +90,8 @@ def mse(x: jax.Array, x_hat: jax.Array) -> jax.Array:
     .. math:: \frac1P \sum_{i=1}^P (x_i - \hat x_i)^2
 
     The reconstruction loss of Michlo et al., "Overlooked Implications of the
-    Reconstruction Loss for VAE Disentanglement"; see :func:`normalize_beta` for what
-    the mean over pixels does to the weight of the KL.
+    Reconstruction Loss for VAE Disentanglement". :func:`normalize_beta` converts the
+    weight of the KL from a sum to a mean over pixels.
 
     Couples the batch: no.
 
@@ -107,13 +107,12 @@ def mse(x: jax.Array, x_hat: jax.Array) -> jax.Array:
 
 
 def l1_reconstruction(x: jax.Array, x_hat: jax.Array) -> jax.Array:
-    r"""Absolute error, summed over pixels: a Laplace likelihood up to constants.
+    r"""Absolute error, summed over pixels (Laplace likelihood up to constants).
 
     .. math:: \sum_i |x_i - \hat x_i|
 
     The public code of Zhao et al., "Learning Hierarchical Features from Generative
-    Models" (VLAE) uses its mean over pixels, times a factor, times the number of
-    pixels.
+    Models" (VLAE) uses a multiple of it.
 
     Couples the batch: no.
 
@@ -133,8 +132,8 @@ def multinomial_reconstruction(counts: jax.Array, logits: jax.Array) -> jax.Arra
 
     .. math:: -\sum_v n_v \log \operatorname{softmax}(l)_v
 
-    The multinomial coefficient, which does not depend on the model, is left out, as
-    in NVDM (Miao et al. 2016) and ProdLDA (Srivastava & Sutton 2017).
+    The multinomial coefficient does not depend on the model and is left out, as in NVDM
+    (Miao et al. 2016) and ProdLDA (Srivastava & Sutton 2017).
 
     Couples the batch: no.
 
@@ -159,14 +158,14 @@ def per_pixel(
 ) -> Callable[[jax.Array, jax.Array], jax.Array]:
     """Turns a reconstruction that sums over pixels into one that averages.
 
-    ``per_pixel(bernoulli_reconstruction)`` is the mean binary cross-entropy that many
-    frameworks call by that name.
+    ``per_pixel(bernoulli_reconstruction)`` is what many frameworks call binary
+    cross-entropy.
 
     Args:
       reconstruction: function of ``(x, logits)`` that returns ``[B]`` sums.
 
     Returns:
-      The function that returns ``[B]`` means over pixels and channels.
+      A function that returns ``[B]`` means over pixels and channels.
     """
 
     def averaged(x: jax.Array, logits: jax.Array) -> jax.Array:
@@ -178,23 +177,23 @@ def per_pixel(
 def box_blur_mse(
     x: jax.Array, x_hat: jax.Array, *, radius: int = 31, weight: jax.Array = 3969.0
 ) -> jax.Array:
-    r"""Squared error of images plus that of their box-blurred selves.
+    r"""Squared error of images plus squared error of the blurred images.
 
     .. math:: \operatorname{mse}(x, \hat x)
               + w \operatorname{mse}(K * x, K * \hat x)
 
     :math:`K` is a square box of side :math:`2r + 1` that sums to 1, applied to each
-    channel with zeros beyond the border. The blur makes images that share no pixel
-    still closer when they are nearer: BoxBlurMSE of Michlo et al., with the defaults of
-    their runs (63x63, weight 63²).
+    channel with zeros beyond the border. With the blur, the distance of two objects
+    decreases as they approach one another, even while they do not overlap. This is
+    BoxBlurMSE of Michlo et al. with their defaults (63x63, weight 63²).
 
-    The blur is linear and separable, so one difference image is summed along rows and
+    The blur is linear and separable, so the difference image is summed along rows and
     then columns: :math:`O(P(H + W))` for P pixels, not :math:`O(P (2r+1)^2)`.
 
     Couples the batch: no.
 
     Args:
-      x: ``[B, H, W, C]`` observations (the original standardises them).
+      x: ``[B, H, W, C]`` observations (the original code standardises them).
       x_hat: predictions, same shape.
       radius: half the width of the box, pixels.
       weight: weight of the blurred part.
@@ -222,6 +221,6 @@ def box_blur_mse(
 
 
 def _box(size: int, radius: int) -> np.ndarray:
-    """The matrix that averages over a window, zeros beyond the border."""
-    place = np.arange(size)
-    return (np.abs(place[:, None] - place) <= radius) / (2 * radius + 1)
+    """The matrix that averages over a window, with zeros beyond the border."""
+    index = np.arange(size)
+    return (np.abs(index[:, None] - index) <= radius) / (2 * radius + 1)

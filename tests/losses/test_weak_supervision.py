@@ -99,6 +99,36 @@ def test_extreme_variances(extreme, average):
     assert all(np.isfinite(g).all() for g in grads)
 
 
+@pytest.mark.parametrize("name", ["ada_gvae", "ada_ml_vae"])
+def test_averaged_posteriors_give_the_same_objective(name, make_batch):
+    """Averaging before the objective or in it: equal values, terms and gradients."""
+    x, logits, z, mean, log_var = make_batch(6, 4)
+    objective = getattr(losses, name)
+    options = {"distance": "kl", "ratio": 0.4}
+
+    def inside(mean, log_var):
+        return objective(x, logits, z, mean, log_var, beta=3.0, **options)
+
+    def outside(mean, log_var):
+        pair = losses.ada_gvae_posteriors(
+            mean[:3],
+            log_var[:3],
+            mean[3:],
+            log_var[3:],
+            average=name.removeprefix("ada_"),
+            **options,
+        )
+        mean, log_var = jnp.concatenate(pair[::2]), jnp.concatenate(pair[1::2])
+        return objective(x, logits, z, mean, log_var, beta=3.0, averaged=True)
+
+    got, want = (
+        jax.value_and_grad(function, argnums=(0, 1), has_aux=True)(mean, log_var)
+        for function in (outside, inside)
+    )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), got, want)
+    assert 0 < want[0][1]["shared_dims"] < 4
+
+
 # --- labels
 
 

@@ -1,20 +1,28 @@
-"""Matching moments and samples: covariances, kernels, Gaussian correlation."""
+"""Penalties on moments and samples of the codes: DIP-VAE, InfoVAE, MMD."""
 
 import jax
 import jax.numpy as jnp
 
 from disentangle_jax.losses._batch import (
     batch_mean,
+    batch_size,
     check_batch,
     check_codes,
     gather,
     row_numbers,
 )
+from disentangle_jax.losses._objective import (
+    KL,
+    Objective,
+    Reconstruction,
+    elbo_terms,
+)
+from disentangle_jax.losses.reconstructions import bernoulli_reconstruction
 from disentangle_jax.types import unknown_name
 
 
 def covariance(codes: jax.Array, axis_name: str | None) -> jax.Array:
-    """`[D, D]` covariance over the global batch, divided by B (biased)."""
+    """`[D, D]` biased covariance over the global batch (divided by B)."""
     centred = codes - batch_mean(codes, axis_name)[None]
     return cross_covariance(centred, centred, axis_name)
 
@@ -37,29 +45,27 @@ def dip_penalty(
     lambda_d: jax.Array,
     axis_name: str | None = None,
 ) -> jax.Array:
-    r"""Distance of the covariance of the codes from the identity.
+    r"""Weighted squared distance of the covariance of the codes from the identity.
 
     .. math:: \lambda_{od} \sum_{i \ne j} C_{ij}^2 + \lambda_d \sum_i (C_{ii} - 1)^2
 
     DIP-VAE-I takes :math:`C = \mathrm{Cov}(\mu)`, DIP-VAE-II the covariance of the
     aggregate posterior :math:`C = \mathrm{Cov}(\mu) + \mathbb E\,\mathrm{diag}(
     \sigma^2)` (Kumar et al., "Variational Inference of Disentangled Latent Concepts",
-    Eq. 6 and 7). Covariances are over the *batch*, divided by B; only the diagonal
-    receives :math:`\sigma^2`, dimension by dimension.
+    Eq. 6 and 7). Covariances are over the *batch* and divided by B. Each
+    :math:`\sigma_d^2` is added to its own entry of the diagonal only.
 
     Couples the batch: yes.
 
     Args:
-      mean: ``[B, D]`` posterior means.
-      log_var: ``[B, D]`` posterior log-variances; not used by kind ``"i"``.
+      mean, log_var, axis_name: see :mod:`losses`. Kind ``"i"`` ignores ``log_var``.
       kind: ``"i"`` or ``"ii"``.
       lambda_od: weight off the diagonal.
-      lambda_d: weight on the diagonal; the study takes ``10 * lambda_od`` for kind
-        ``"i"`` and ``lambda_od`` for kind ``"ii"``.
-      axis_name: mapped axis over which the batch is split.
+      lambda_d: weight on the diagonal; disentanglement_lib uses ``10 * lambda_od`` for
+        kind ``"i"`` and ``lambda_od`` for kind ``"ii"``.
 
     Returns:
-      ``[]``, fourth power of the units of the code; at least 0.
+      ``[]``, in fourth powers of the unit of the code; at least 0.
     """
     mean, log_var = jnp.asarray(mean), jnp.asarray(log_var)
     check_codes("dip_penalty", mean=mean, log_var=log_var)
@@ -84,7 +90,7 @@ def mmd(
     mmd_compat: str | None = None,
     axis_name: str | None = None,
 ) -> jax.Array:
-    r"""Squared maximum mean discrepancy between two samples, unbiased.
+    r"""Unbiased estimate of the squared maximum mean discrepancy of two samples.
 
     .. math:: \frac{1}{n(n-1)} \sum_{i \ne j} k(x_i, x_j)
               + \frac{1}{m(m-1)} \sum_{i \ne j} k(y_i, y_j)
@@ -94,7 +100,7 @@ def mmd(
     Algorithm 2. With :math:`r^2 = \|a - b\|^2` and ``scale`` C, the kernels are
 
     * ``"imq"``, inverse multiquadric, :math:`C / (C + r^2)`; C is D by default, as in
-      the public code of "Structure by Architecture" (the WAE paper takes 2D);
+      the public code of "Structure by Architecture" (the WAE paper uses 2D);
     * ``"rbf"``, Gaussian, :math:`e^{-r^2 / C}`; C is D² by default, as in the public
       code of InfoVAE and VLAE.
 
@@ -104,15 +110,15 @@ def mmd(
       x: ``[B, D]`` sample, e.g. of the prior.
       y: ``[B', D]`` sample, e.g. codes.
       kernel: ``"imq"`` or ``"rbf"``.
-      scale: C, squared units of the code; None for the kernel's default.
+      scale: C, in squared units of the code; None for the kernel's default.
       mmd_compat: ``"sae_code"`` divides the result by the batch size once more, as
         the public code of "Structure by Architecture" does: at B = 128 its weight of 10
-        acts as 0.08. For comparing with those runs only.
+        acts as 0.08. Use it only to compare with those runs.
       axis_name: mapped axis over which both samples are split.
 
     Returns:
-      ``[]``; 0 in the mean for equal distributions, so that estimates can be negative;
-      at most 2.
+      ``[]``; at most 2. Its expectation is 0 for equal distributions, so estimates can
+      be negative.
     """
     x, y = jnp.asarray(x), jnp.asarray(y)
     check_codes("mmd", x=x)
@@ -161,19 +167,19 @@ def gaussian_total_correlation(
     .. math:: \tfrac12 \left( \sum_d \log \Sigma_{dd} - \log |\Sigma| \right)
               = -\tfrac12 \log |R|
 
-    with R the correlation matrix, so that units do not matter. A lower bound of the
-    total correlation of codes whose dimensions are each Gaussian; the study's
-    unsupervised score (Locatello et al. 2019, App. C).
+    with R the correlation matrix, so the result does not depend on units. It is a lower
+    bound of the total correlation of codes whose marginals are Gaussian, and the
+    unsupervised score of Locatello et al. 2019, App. C.
 
     Couples the batch: yes.
 
     Args:
       codes: ``[B, D]`` codes.
-      axis_name: mapped axis over which the batch is split.
+      axis_name: see :mod:`losses`.
 
     Returns:
-      ``[]`` nats; at least 0, and infinite for dimensions that determine one another. A
-      dimension that never varies counts as independent (disentanglement_lib: NaN).
+      ``[]`` nats; at least 0, and infinite where dimensions determine one another. A
+      constant dimension counts as independent (disentanglement_lib returns NaN).
     """
     codes = jnp.asarray(codes)
     check_codes("gaussian_total_correlation", codes=codes)
@@ -185,3 +191,128 @@ def gaussian_total_correlation(
     scaled = matrix / (deviation[:, None] * deviation[None])
     correlation = jnp.where(jnp.eye(codes.shape[1], dtype=bool), 1.0, scaled)
     return -0.5 * jnp.linalg.slogdet(correlation)[1]
+
+
+def dip_vae(
+    x: jax.Array,
+    logits: jax.Array,
+    z: jax.Array,
+    mean: jax.Array,
+    log_var: jax.Array,
+    *,
+    kind: str,
+    lambda_od: jax.Array,
+    lambda_d: jax.Array,
+    reconstruction: Reconstruction = bernoulli_reconstruction,
+    kl: KL = "analytic",
+    axis_name: str | None = None,
+) -> Objective:
+    r"""DIP-VAE: the ELBO plus the distance of the code's covariance from the identity.
+
+    .. math:: \frac1B \sum_i -\log p(x_i|z_i) + \mathrm{KL}(q(z|x_i) \,\|\, p(z))
+              + \lambda_{od} \sum_{i \ne j} C_{ij}^2
+              + \lambda_d \sum_i (C_{ii} - 1)^2
+
+    Kumar et al., "Variational Inference of Disentangled Latent Concepts", Eq. 6-7;
+    HFVAE's Table 1, row 3. :func:`dip_penalty` defines C.
+
+    Couples the batch: yes.
+
+    Args:
+      x, logits, z, mean, log_var, reconstruction, kl, axis_name: see :mod:`losses`.
+      kind: ``"i"`` or ``"ii"``.
+      lambda_od: weight off the diagonal.
+      lambda_d: weight on the diagonal.
+
+    Returns:
+      ``[]`` loss, and the terms ``reconstruction``, ``kl`` and ``dip_penalty``
+      (weighted by both lambdas).
+    """
+    terms = elbo_terms(
+        "dip_vae", x, logits, z, mean, log_var, reconstruction, kl, axis_name
+    )
+    penalty = dip_penalty(
+        mean,
+        log_var,
+        kind=kind,
+        lambda_od=lambda_od,
+        lambda_d=lambda_d,
+        axis_name=axis_name,
+    )
+    loss = terms["reconstruction"] + terms["kl"] + penalty
+    return loss, {**terms, "dip_penalty": penalty}
+
+
+def prior_mmd(
+    key: jax.Array,
+    z: jax.Array,
+    kernel: str,
+    scale: jax.Array | None,
+    mmd_compat: str | None,
+    axis_name: str | None,
+) -> jax.Array:
+    """MMD of the codes from a standard normal sample of the global batch's size."""
+    shape = (batch_size(z, axis_name), z.shape[1])
+    sample = jax.random.normal(key, shape, z.dtype)
+    if axis_name is not None:
+        sample = sample[row_numbers(z, axis_name)]
+    return mmd(
+        sample,
+        z,
+        kernel=kernel,
+        scale=scale,
+        mmd_compat=mmd_compat,
+        axis_name=axis_name,
+    )
+
+
+def info_vae(
+    x: jax.Array,
+    logits: jax.Array,
+    z: jax.Array,
+    mean: jax.Array,
+    log_var: jax.Array,
+    *,
+    key: jax.Array,
+    lambda_: jax.Array,
+    alpha: jax.Array = 1.0,
+    kernel: str = "rbf",
+    scale: jax.Array | None = None,
+    reconstruction: Reconstruction = bernoulli_reconstruction,
+    kl: KL = "analytic",
+    axis_name: str | None = None,
+) -> Objective:
+    r"""InfoVAE: matches the aggregate posterior, not each posterior, to the prior.
+
+    .. math:: \frac1B \sum_i -\log p(x_i|z_i)
+              + (1 - \alpha) \mathrm{KL}(q(z|x_i) \,\|\, p(z))
+              + (\alpha + \lambda - 1)\, \mathrm{MMD}(q(z), p(z))
+
+    Zhao et al., "InfoVAE", Eq. 6, with the MMD as divergence of the aggregate
+    posterior. The default :math:`\alpha = 1` drops the mutual information altogether:
+    HFVAE's Table 1, row 4.
+
+    Couples the batch: yes.
+
+    Args:
+      x, logits, z, mean, log_var, key, reconstruction, kl, axis_name: see
+        :mod:`losses`.
+      lambda_: weight :math:`\lambda` of the aggregate's divergence.
+      alpha: weight :math:`\alpha` of the mutual information that is subtracted from
+        the KL.
+      kernel: ``"rbf"`` or ``"imq"``; see :func:`mmd`.
+      scale: scale of the kernel; None for its default.
+
+    Returns:
+      ``[]`` loss, and the terms ``reconstruction``, ``kl`` and ``mmd``.
+    """
+    terms = elbo_terms(
+        "info_vae", x, logits, z, mean, log_var, reconstruction, kl, axis_name
+    )
+    discrepancy = prior_mmd(key, z, kernel, scale, None, axis_name)
+    loss = (
+        terms["reconstruction"]
+        + (1.0 - alpha) * terms["kl"]
+        + (alpha + lambda_ - 1.0) * discrepancy
+    )
+    return loss, {**terms, "mmd": discrepancy}

@@ -1,4 +1,4 @@
-"""Densities of codes under priors, for the code, its groups and its elements."""
+"""Log-densities of codes, their groups and their elements under priors."""
 
 import itertools
 from collections.abc import Sequence
@@ -7,17 +7,17 @@ import jax
 import jax.numpy as jnp
 
 from disentangle_jax import distributions
-from disentangle_jax.losses._aggregate import Concrete
 from disentangle_jax.losses._batch import check_codes
+from disentangle_jax.losses.aggregate import Concrete
 from disentangle_jax.types import check_groups
 
 
 def standard_log_prior(z: jax.Array, concrete: Sequence[Concrete] = ()) -> jax.Array:
     r"""Log-density of each element under a prior that factorises.
 
-    :math:`\mathcal N(0, 1)` for each dimension; uniform Concrete, of the temperature of
-    the draws, for each Concrete variable (the density of its logarithm, as in
-    :func:`log_q_marginals`).
+    The prior is :math:`\mathcal N(0, 1)` for each dimension, and uniform of the same
+    temperature for each Concrete variable. The density of a Concrete variable is that
+    of its logarithm, as in :func:`log_q_marginals`.
 
     Couples the batch: no.
 
@@ -26,7 +26,7 @@ def standard_log_prior(z: jax.Array, concrete: Sequence[Concrete] = ()) -> jax.A
       concrete: draws of C Concrete variables.
 
     Returns:
-      ``[B, D + C]`` nats.
+      ``[B, D + C]`` nats; any real number.
     """
     parts = [distributions.gaussian_log_prob(z, jnp.zeros_like(z), jnp.zeros_like(z))]
     for log_y, logits, temperature in concrete:
@@ -48,22 +48,22 @@ def correlated_log_prior(
     .. math:: p(z) = \mathcal N(0, R), \qquad p(z_d) = \mathcal N(0, R_{dd}), \qquad
               p(z_{d,e}) = \mathcal N(0, 1)
 
-    with the rows and columns of R that belong to group d. The first part of term Ⓐ of
-    HFVAE is then not zero: its objective matches the dependence between groups under
-    the aggregate posterior to that of the prior, instead of removing it (Esmaeili et
-    al., "Structured Disentangled Representations", Sec. 3). Concrete variables are
-    uniform and independent of all others.
+    where :math:`R_{dd}` has the rows and columns of R that belong to group d. With such
+    a prior, term Ⓐ of :func:`hfvae_terms` matches the dependence between groups to that
+    of the prior, instead of removing it (Esmaeili et al., "Structured Disentangled
+    Representations", Sec. 3). Concrete variables are uniform and independent of all
+    others.
 
     Couples the batch: no.
 
     Args:
       z: ``[B, D]`` draws of the Gaussian dimensions.
       correlation: R, ``[D, D]`` positive definite with ones on its diagonal.
-      groups: sizes of contiguous groups of elements, adding up to D + C.
-      concrete: draws of C Concrete variables, elements after the D dimensions.
+      groups: sizes of contiguous groups of elements, which add up to D + C.
+      concrete: draws of C Concrete variables, which follow the D dimensions.
 
     Returns:
-      Dict of nats, keywords of :func:`hfvae_terms` and :func:`hfvae`:
+      Dict of nats, the keywords of :func:`hfvae_terms` and :func:`hfvae`:
       ``log_p_elements`` ``[B, D + C]``, ``log_p_groups`` ``[B, G]``, ``log_p_joint``
       ``[B]``.
     """

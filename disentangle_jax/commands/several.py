@@ -1,0 +1,80 @@
+"""Commands on several runs: comparisons, sweeps and studies."""
+
+import importlib
+import pathlib
+from collections.abc import Callable
+
+from disentangle_jax.commands.arguments import (
+    Parser,
+    check_output,
+    define,
+    folder_of,
+)
+
+
+@define("compare RUN [RUN …] [--workdir=DIR]")
+def compare(argv: list[str]) -> Callable[[], int]:
+    """Compare evaluated runs, and their lanes, on one page: compare.html."""
+    from disentangle_jax import reports
+
+    parser = Parser(compare)
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="folders of runs")
+    parser.add_argument("--workdir", help="folder of the page; runs/compare by default")
+    args, overrides = parser.parse(argv)
+    if overrides:
+        raise ValueError("compare takes folders of runs and no --config.")
+    workdir = check_output(pathlib.Path(args.workdir or "runs/compare"))
+    found = reports.find_runs(args.runs)
+
+    def work() -> int:
+        print(f"comparison: {reports.write_comparison(found, workdir)}")
+        return 0
+
+    return work
+
+
+@define("study SWEEP")
+def study(argv: list[str]) -> Callable[[], int]:
+    """Analyse a sweep, finished or not: SWEEP/study/report.html."""
+    from disentangle_jax import experiments
+    from disentangle_jax import sweep as sweep_lib
+
+    parser = Parser(study)
+    parser.add_folder("sweep", help="folder of a sweep")
+    args, overrides = parser.parse(argv)
+    if overrides:
+        raise ValueError("study takes the folder of one sweep and no --config.")
+    sweep = sweep_lib.load(folder_of(args, "sweep"))
+    if not sweep_lib.read_rows(sweep).found:
+        raise ValueError(
+            f"study: {sweep.workdir} holds no results yet; see disentangle sweep "
+            f"status --workdir={sweep.workdir}."
+        )
+
+    def work() -> int:
+        rows = sweep_lib.collect(sweep)
+        sweep_lib.write_table(rows, sweep.workdir / "table.csv")
+        codes = dict(sweep_lib.read_codes(sweep, [row["id"] for row in rows]))
+        page = experiments.write_study(
+            rows,
+            codes,
+            sweep.workdir / "study",
+            planned=len(sweep.models),
+            recipe=sweep.header,
+        )
+        print(f"study: {page}")
+        return 0
+
+    return work
+
+
+@define("sweep --config=FILE[:PRESET] --workdir=DIR | status|resume|collect|cancel|run")
+def sweep(argv: list[str]) -> Callable[[], int]:
+    """Train thousands of models, here or on a cluster; `disentangle sweep --help`."""
+    try:
+        launcher = importlib.import_module("launch.sweep")
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"sweep: {error}; run it from a checkout of the repository."
+        ) from None
+    return lambda: launcher.main(argv)

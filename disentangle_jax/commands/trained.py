@@ -1,0 +1,87 @@
+"""Commands on the folder of a trained run."""
+
+from collections.abc import Callable
+
+from disentangle_jax.commands.arguments import Parser, define, folder_of, stored_run
+
+
+@define("evaluate RUN [--config.eval.FIELD=VALUE]")
+def evaluate(argv: list[str]) -> Callable[[], int]:
+    """Evaluate a trained run: scores.json, pictures and report.html."""
+    from disentangle_jax import evaluation, reports
+
+    parser = Parser(evaluate)
+    parser.add_folder()
+    args, overrides = parser.parse(argv)
+    prepared = stored_run(folder_of(args), overrides)
+    evaluation.check(prepared)
+    evaluation.check_trained(prepared)
+
+    def work() -> int:
+        evaluation.evaluate(prepared)
+        for folder in evaluation.folders(prepared):
+            print(reports.score_table(folder))
+            print(f"report: {reports.write(folder)}")
+        return 0
+
+    return work
+
+
+@define("report RUN")
+def report(argv: list[str]) -> Callable[[], int]:
+    """Draw the pictures and report.html of an evaluated run again."""
+    from disentangle_jax import evaluation, reports
+
+    parser = Parser(report)
+    parser.add_folder()
+    args, overrides = parser.parse(argv)
+    prepared = stored_run(folder_of(args), overrides)
+    folders = evaluation.folders(prepared)
+    for folder in folders:
+        reports.check_evaluated(folder)
+
+    def work() -> int:
+        for folder in folders:
+            print(reports.score_table(folder))
+            print(f"report: {reports.write(folder)}")
+        return 0
+
+    return work
+
+
+@define("sample RUN [--config.eval.num_samples=N]")
+def sample(argv: list[str]) -> Callable[[], int]:
+    """Draw images from the prior and from hybrid codes: samples.npz and PNG files."""
+    from disentangle_jax import evaluation, reports
+
+    parser = Parser(sample)
+    parser.add_folder()
+    args, overrides = parser.parse(argv)
+    prepared = stored_run(folder_of(args), overrides)
+    evaluation.check_generates(prepared, "sample")
+
+    def work() -> int:
+        for folder in evaluation.sample(prepared):
+            for path in reports.write_samples(folder):
+                print(f"samples: {path}")
+        return 0
+
+    return work
+
+
+@define("explore RUN")
+def explore(argv: list[str]) -> Callable[[], int]:
+    """Serve a page on this machine that moves the latents by sliders."""
+    from disentangle_jax import evaluation, reports
+
+    parser = Parser(explore)
+    parser.add_folder()
+    args, overrides = parser.parse(argv)
+    prepared = stored_run(folder_of(args), overrides)
+    evaluation.check_generates(prepared, "explore")
+
+    def work() -> int:
+        reports.explore(prepared)
+        return 0
+
+    return work
