@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import ml_collections
 
 from disentangle_jax import evaluation, files, registry, reports, rows, training
+from disentangle_jax.rows import Row
 from disentangle_jax.types import unknown_name
 
 PROTOCOLS = registry.Registry("protocol", "disentangle_jax.experiments")
@@ -94,7 +95,7 @@ class Stage(NamedTuple):
 
     name: str
     fields: Mapping[str, Any]
-    rows: Sequence[rows.Row] = ()
+    rows: Sequence[Row] = ()
     after: str = ""
     before: Callable[[Models], None] | None = None
 

@@ -1,10 +1,9 @@
-"""Analyses of a study: what thousands of models of many methods and seeds tell.
+"""Analyses of a study of many models: several datasets, methods and seeds.
 
 Those of Locatello et al., "Challenging Common Assumptions in the Unsupervised Learning
-of Disentangled Representations" (2019), Sec. 5. All take a :class:`Grid`, numbers of
-the models by score, dataset, setting (method and strength) and seed; models that are
-missing are NaN and are left out. The unit of chance is the seed: intervals resample
-seeds.
+of Disentangled Representations" (2019), Sec. 5. All take a :class:`Grid` of values by
+score, dataset, setting (method and hyperparameter value) and seed. Missing models are
+NaN and are left out. Intervals resample seeds.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,29 +14,21 @@ from scipy import stats
 
 from disentangle_jax import metrics
 
-# Columns of a collected table that are no scores.
-_NOT_SCORES = (
-    "id",
-    "dataset",
-    "method",
-    "strength",
-    "seed",
-    "pack",
-    "finite",
-    "seconds",
-)
-# Models that are compared with each other at most, as UDR takes all their pairs.
-_UDR_PARTNERS = 10
+# Columns of a collected table that label models.
+_LABELS = ("dataset", "method", "strength", "seed")
+_NOT_SCORES = ("id", *_LABELS, "pack", "finite", "seconds")
+# Size of the groups of models that UDR compares, as it takes all pairs of a group.
+_UDR_GROUP = 10
 
 
 class Grid(NamedTuple):
     """Scores of the models of a study.
 
     Attributes:
-      names: of the K scores.
-      datasets: D names.
-      settings: H pairs of method and strength.
-      seeds: S labels.
+      names: names of the K scores.
+      datasets: names of the D datasets.
+      settings: H pairs of a method and the value of its hyperparameter.
+      seeds: the S seeds.
       values: ``[K, D, H, S]`` float64, NaN where there is no model or no score.
     """
 
@@ -52,7 +43,7 @@ class Grid(NamedTuple):
         return self.values[self.names.index(name)]
 
     def take(self, names: Iterable[str]) -> "Grid":
-        """Returns the grid of some scores, those of `names` that it has."""
+        """Returns the grid of those scores of `names` that it has."""
         kept = [name for name in names if name in self.names]
         places = [self.names.index(name) for name in kept]
         return self._replace(names=tuple(kept), values=self.values[places])
@@ -63,21 +54,22 @@ class Grid(NamedTuple):
         return tuple(dict.fromkeys(method for method, _ in self.settings))
 
     def of_method(self, method: str) -> np.ndarray:
-        """Returns the places of a method's settings."""
+        """Returns the positions of a method's settings."""
         return np.array([m == method for m, _ in self.settings]).nonzero()[0]
 
 
 def grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
     """Returns collected rows as a grid.
 
-    Adds ``elbo``, −(``bce`` + ``kl``), where both are there. Models that became
-    non-finite in training are left out.
+    Adds ``elbo``, −(``bce`` + ``kl``), where both are known. Models whose loss became
+    non-finite are left out.
 
     Args:
-      rows: flat dicts with ``dataset``, ``method``, ``strength``, ``seed`` and scores.
+      rows: flat dicts with ``dataset``, ``method``, ``strength`` (the value of the
+        method's hyperparameter), ``seed`` and scores.
     """
     rows = [dict(row) for row in rows if row.get("finite", True)]
-    for label in ("dataset", "method", "strength", "seed"):
+    for label in _LABELS:
         if not rows or label not in rows[0]:
             raise ValueError(
                 f"study: `rows` must be finite models with a {label!r}, got "
@@ -112,10 +104,10 @@ def grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
 
 
 class Estimate(NamedTuple):
-    """Numbers with bootstrap 95 % intervals, all of one shape.
+    """Values with bootstrap 95 % intervals, all of one shape.
 
     Attributes:
-      value: of the models that are there.
+      value: computed from all models.
       low: 2.5 % quantile over resampled seeds, see :func:`bootstrap`.
       high: 97.5 % quantile.
     """
@@ -133,20 +125,20 @@ def bootstrap(
     resamples: int = 200,
     seed: int = 0,
 ) -> Estimate:
-    """Returns a function of a grid, with the interval that chance of seeds gives.
+    """Returns a function of a grid, with its interval over resampled seeds.
 
-    All models of a seed are drawn together, with replacement, as often as there are
-    seeds. The quantiles of the draws are moved so that their median is the value: a
-    seed that is drawn twice agrees with itself, so that shares of explained variance
-    come out too large in every draw. With few seeds (three have 10 different draws)
+    Each draw takes as many seeds as there are, with replacement, each with all of its
+    models. The quantiles of the draws are shifted such that their median is the value:
+    a seed that is drawn twice agrees with itself, so that shares of explained variance
+    are too large in every draw. With few seeds (three have 10 different draws)
     intervals are rough.
 
     Args:
       data: the grid.
-      function: from a grid to an array of a fixed shape; NaN where it is undefined.
-      within: smallest and largest possible number.
+      function: maps a grid to an array of a fixed shape; NaN where it is undefined.
+      within: smallest and largest possible value.
       resamples: number of draws.
-      seed: of the draws.
+      seed: seed of the draws.
     """
     value = np.asarray(function(data))
     rng = np.random.default_rng(seed)
@@ -170,10 +162,10 @@ def bootstrap(
 
 
 def rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
-    """Spearman's rank correlation of paired numbers, mean ranks for ties.
+    """Returns Spearman's rank correlation in [−1, 1], with mean ranks for ties.
 
-    In [−1, 1]; pairs with a NaN are left out. NaN where fewer than two pairs are left
-    or one side is constant.
+    Pairs with a NaN are left out. NaN where fewer than two pairs are left or one side
+    is constant.
     """
     x, y = np.ravel(x), np.ravel(y)
     both = np.isfinite(x) & np.isfinite(y)
@@ -185,25 +177,24 @@ def rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
     return float(a @ b / scale) if scale > 0 else np.nan
 
 
-def rank_correlations(data: Grid, rows: Sequence[str], columns: Sequence[str]):
-    """Rank correlation of scores over the models of each dataset (Figs. 2, 5).
+def rank_correlations(
+    data: Grid, rows: Sequence[str], columns: Sequence[str]
+) -> np.ndarray:
+    """Returns the rank correlation of scores over the models of each dataset.
 
-    Returns:
-      ``[D, rows, columns]`` in [−1, 1].
+    Figs. 2 and 5: ``[D, rows, columns]`` in [−1, 1].
     """
+    left, right = data.take(rows).values, data.take(columns).values
     return np.array(
         [
-            [
-                [rank_correlation(data.score(a)[d], data.score(b)[d]) for b in columns]
-                for a in rows
-            ]
+            [[rank_correlation(a[d], b[d]) for b in right] for a in left]
             for d in range(len(data.datasets))
         ]
     )
 
 
 def variance_explained(values: np.ndarray, groups: np.ndarray) -> float:
-    r"""Share of the variance that the means of groups explain.
+    r"""Returns the share of the variance that the means of groups explain.
 
     .. math:: 1 - \sum_i (y_i - \bar y_{g(i)})^2 / \sum_i (y_i - \bar y)^2
 
@@ -230,49 +221,44 @@ def variance_explained(values: np.ndarray, groups: np.ndarray) -> float:
 
 
 def variances_explained(data: Grid) -> np.ndarray:
-    """Variance explained by the method, and by method and strength (tables a and b).
+    """Returns the variance explained by the method, and by the setting.
 
-    Returns:
-      ``[2, D, K]`` in [0, 1]; the rest is due to the seed.
+    Tables a and b: ``[2, D, K]`` in [0, 1]; the rest is due to the seed.
     """
     methods = np.array([data.methods.index(method) for method, _ in data.settings])
-    settings = np.arange(len(data.settings))
     shape = (len(data.settings), len(data.seeds))
-    result = []
-    for groups in (methods, settings):
-        labels = np.broadcast_to(groups[:, None], shape)
-        result.append(
-            [
-                [
-                    variance_explained(data.values[k, d], labels)
-                    for k in range(len(data.names))
-                ]
-                for d in range(len(data.datasets))
-            ]
-        )
-    return np.array(result)
+    labels = [
+        np.broadcast_to(groups[:, None], shape)
+        for groups in (methods, np.arange(len(data.settings)))
+    ]
+    by_dataset = data.values.swapaxes(0, 1)
+    return np.array(
+        [
+            [[variance_explained(v, group) for v in scores] for scores in by_dataset]
+            for group in labels
+        ]
+    )
 
 
-# Whether the dataset, and whether the score, that a setting is judged on are those it
-# was chosen on; with what the paper found (Sec. 5.4).
+# Whether a chosen setting is evaluated on the dataset, and by the score, by which it
+# was chosen (Sec. 5.4).
 TRANSFERS = {
-    "same dataset, same score": (True, True, 0.807),
-    "other dataset, same score": (False, True, 0.593),
-    "same dataset, other score": (True, False, None),
-    "other dataset, other score": (False, False, 0.549),
+    "same dataset, same score": (True, True),
+    "other dataset, same score": (False, True),
+    "same dataset, other score": (True, False),
+    "other dataset, other score": (False, False),
 }
 
 
 def transfer(data: Grid) -> np.ndarray:
-    """How often a chosen setting beats a random one (Sec. 5.4).
+    """Returns how often a chosen setting beats a random one (Sec. 5.4).
 
-    A setting (method and strength) is chosen as the best by one score on one dataset
-    with one seed. It is then judged with another seed, by the same or another score on
-    the same or another dataset: how often is it at least as good as a setting drawn at
-    random, with that other seed? Computed exactly, as the mean over all choices of
-    scores, datasets, seeds and random settings (the paper draws 10,000 of them). Half
-    would be chance but for ties, which count as won. Of settings that are equally good
-    in the choice each is taken equally often.
+    A setting is chosen as the best by one score on one dataset with one seed. With
+    another seed, it is then compared with a random setting, by the same or another
+    score on the same or another dataset: how often is it at least as good? Computed
+    exactly, as the mean over all scores, datasets, seeds and random settings (the paper
+    draws 10,000 of them). Chance is one half, and a little more where there are ties,
+    which count as won. Equally good settings are chosen equally often.
 
     Args:
       data: scores where higher is better.
@@ -283,7 +269,7 @@ def transfer(data: Grid) -> np.ndarray:
     """
     values = data.values
     there = np.isfinite(values)
-    # Chance of each setting to be chosen, [K, D, S, H].
+    # Probability that each setting is chosen, [K, D, S, H].
     best = np.max(np.where(there, values, -np.inf), axis=2, keepdims=True)
     chosen = (there & (values == best)).astype(float)
     chosen /= np.maximum(chosen.sum(axis=2, keepdims=True), 1.0)
@@ -304,7 +290,7 @@ def transfer(data: Grid) -> np.ndarray:
     same_score = np.eye(k, dtype=bool)[:, None, None, :, None, None]
     same_data = np.eye(d, dtype=bool)[None, :, None, None, :, None]
     found = []
-    for dataset, score, _ in TRANSFERS.values():
+    for dataset, score in TRANSFERS.values():
         counted = other_seed & (same_data == dataset) & (same_score == score)
         trials = np.sum(tried * counted)
         found.append(np.sum(won * counted) / trials if trials > 0 else np.nan)
@@ -312,19 +298,18 @@ def transfer(data: Grid) -> np.ndarray:
 
 
 def setting_correlations(data: Grid, name: str) -> np.ndarray:
-    """Rank correlation between datasets of the settings' mean scores over seeds.
+    """Returns the rank correlation between datasets of the settings' mean scores.
 
-    Returns:
-      ``[D, D]`` in [−1, 1]: whether what is good on one dataset is good on another.
+    ``[D, D]`` in [−1, 1]: are settings that are good on one dataset good on another?
     """
     means = _mean(data.score(name), axis=2)
     return np.array([[rank_correlation(a, b) for b in means] for a in means])
 
 
 def probability_better(a: np.ndarray, b: np.ndarray) -> float:
-    """Chance that a draw of `a` is larger than one of `b`, ties counted half.
+    """Returns the probability that a draw of `a` exceeds one of `b`; ties count half.
 
-    In [0, 1]; NaN values are left out, NaN where one side is empty.
+    NaN values are left out. NaN where one side is empty.
     """
     a, b = np.ravel(a), np.ravel(b)
     a, b = a[np.isfinite(a)], b[np.isfinite(b)]
@@ -335,60 +320,48 @@ def probability_better(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def methods_better(data: Grid, name: str) -> np.ndarray:
-    """Chance that a model of one method beats one of another, by one score.
+    """Returns the probability that a model of one method beats one of another.
 
-    Over all strengths and seeds, on each dataset.
-
-    Returns:
-      ``[D, methods, methods]`` in [0, 1]; row beats column.
+    Over all hyperparameter values and seeds: ``[D, methods, methods]``, row beats
+    column.
     """
-    scores = data.score(name)
     places = [data.of_method(method) for method in data.methods]
     return np.array(
         [
-            [
-                [probability_better(scores[d, a], scores[d, b]) for b in places]
-                for a in places
-            ]
-            for d in range(len(data.datasets))
+            [[probability_better(scores[a], scores[b]) for b in places] for a in places]
+            for scores in data.score(name)
         ]
     )
 
 
 def means_by_setting(data: Grid, names: Sequence[str]) -> np.ndarray:
-    """Means over seeds, ``[names, D, H]`` (Fig. 1: against strength)."""
+    """Returns means over seeds, ``[names, D, H]`` (Fig. 1)."""
     return _mean(data.take(names).values, axis=3)
 
 
 def selected_percentile(data: Grid, by: str, names: Sequence[str]) -> np.ndarray:
-    """How good the model is that a criterion without labels selects.
+    """Returns how good the model is that a criterion without labels selects.
 
-    The model with the largest `by` of a dataset: the share of that dataset's models
-    that it is at least as good as, by each score. 0.5 is what random choice gives.
+    Of each dataset, the model with the largest `by` is selected. Its percentile by each
+    score is the share of the dataset's models that it beats, ties counted half: 0.5 on
+    average for a random choice.
 
     Returns:
       ``[D, names]`` in [0, 1].
     """
-    criterion = data.score(by)
     result = np.full((len(data.datasets), len(names)), np.nan)
-    for d in range(len(data.datasets)):
-        if not np.isfinite(criterion[d]).any():
+    for d, criterion in enumerate(data.score(by)):
+        if not np.isfinite(criterion).any():
             continue
-        best = np.nanargmax(criterion[d])
+        best = np.nanargmax(criterion)
         for n, name in enumerate(names):
             scores = data.score(name)[d].ravel()
-            known = scores[np.isfinite(scores)]
-            if np.isfinite(scores[best]):
-                # Ties half, so that a constant score gives one half.
-                below = np.sum(known < scores[best]) + 0.5 * np.sum(
-                    known == scores[best]
-                )
-                result[d, n] = below / len(known)
+            result[d, n] = probability_better(scores[best], scores)
     return result
 
 
 def _mean(values: np.ndarray, axis: int) -> np.ndarray:
-    """Means of what is there; NaN where nothing is."""
+    """Returns means of finite values; NaN where there are none."""
     there = np.isfinite(values)
     count = there.sum(axis=axis)
     total = np.where(there, values, 0.0).sum(axis=axis)
@@ -398,11 +371,11 @@ def _mean(values: np.ndarray, axis: int) -> np.ndarray:
 def udr_scores(
     rows: Sequence[Mapping[str, Any]], codes: Mapping[str, Mapping[str, np.ndarray]]
 ) -> dict[str, float]:
-    """UDR of each model among those that differ from it in the seed only.
+    """Returns the UDR of each model among those that differ in the seed only.
 
     Unsupervised disentanglement ranking (Duan et al. 2020, Eq. 4) needs no factors:
-    models that agree with each other are disentangled. Models of a setting are taken
-    ten at a time, as all pairs of them are compared.
+    models that agree with each other are disentangled. Models of a setting are compared
+    in groups of about ten.
 
     Args:
       rows: collected rows.
@@ -410,7 +383,7 @@ def udr_scores(
         and ``kl [D]`` where the encoder is stochastic.
 
     Returns:
-      UDR by id, for models that have a partner.
+      UDR by id, for models in groups of at least two.
     """
     cells: dict[tuple, list[str]] = {}
     for row in rows:
@@ -419,8 +392,7 @@ def udr_scores(
             cells.setdefault(cell, []).append(row["id"])
     found = {}
     for ids in cells.values():
-        # Parts of two at least, so that nobody is alone.
-        parts = max(1, round(len(ids) / _UDR_PARTNERS))
+        parts = max(1, round(len(ids) / _UDR_GROUP))
         for part in np.array_split(np.array(ids), parts):
             if len(part) < 2:
                 continue

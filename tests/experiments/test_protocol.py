@@ -1,154 +1,162 @@
-"""Protocols: stages that resume, errors before anything is trained, one page."""
+"""Protocols: rows in packs, wrong configs, definitions from outside the package."""
 
 import json
+import sys
+import textwrap
 
-import numpy as np
 import pytest
-from ml_collections import ConfigDict
 
 from disentangle_jax import experiments, training
-from disentangle_jax.experiments import _zero_shot
-from tests.training import tiny
+from tests.experiments import made
+
+MODULE = """
+from disentangle_jax import experiments, reports
 
 
-@pytest.fixture(autouse=True)
-def one_device(monkeypatch):
-    tiny.show_devices(monkeypatch, 1)
+@experiments.define(question="?", reference="nobody", options={"widths": (4,)})
+class Rows(experiments.Protocol):
+    def stages(self, config, workdir):
+        rows = [
+            {"model.width": width, "method.beta": beta}
+            for beta in (1.0, 4.0)
+            for width in config.experiment.widths
+        ]
+        fields = {"method": {"name": "beta_vae"}}
+        again = {**fields, "train.num_steps": 4}
+        return [
+            experiments.Stage("first", fields, rows, before=self.before),
+            experiments.Stage("second", again, rows, after="first"),
+        ]
 
+    def before(self, models):
+        assert not models
 
-def config(**options):
-    """Returns the smallest zero-shot protocol."""
-    tested = tiny.config(num_steps=4)
-    tested.data.name = "rendered_dsprites"
-    tested.data.drop = {"orientation": tuple(range(1, 40)), "x": tuple(range(4, 32))}
-    tested.model = {
-        "name": "hfvae-mlp",
-        "widths": (8,),
-        "head_width": 8,
-        "latent_dim": 3,
-        "discrete": (3,),
-    }
-    tested.method.name = "hfvae"
-    tested.eval.batch_size = 512
-    tested.experiment = ConfigDict(
-        {
-            "name": "zero_shot",
-            "label": "shape",
-            "combinations": ((0, "high"), (2, "low")),
-            **options,
+    def result(self, config, workdir, models):
+        found = {
+            stage: [(m.hyper["beta"], m.run.lanes[0].seed, m.load().state.step.item())
+                    for m in group]
+            for stage, group in models.items()
         }
+        scores = [m.scores["metrics"]["mig"]["values"]["mig"] for m in models["first"]]
+        rows = [[f"{score:.3f}"] for score in scores]
+        table = reports.Table("mig", "MIG", "Of each model.", ("mig",), rows)
+        return experiments.Result("Rows", found, [table])
+"""
+
+
+@pytest.fixture
+def outside(tmp_path, monkeypatch):
+    """Writes a protocol into a module outside the package; returns its name."""
+    (tmp_path / "my_rows.py").write_text(textwrap.dedent(MODULE))
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "my_rows:Rows"
+    sys.modules.pop("my_rows", None)
+
+
+def packed(tested, workdir):
+    return experiments.prepare(tested, workdir).packs
+
+
+def test_rows_that_share_a_program_are_one_pack(outside, tmp_path):
+    tested = made.config(outside, widths=(4, 8))
+    tested.lanes.seeds = 3
+    packs = packed(tested, tmp_path / "run")
+    assert [(p.name, p.after, p.models) for p in packs] == [
+        ("first/0", "", 6),
+        ("first/1", "", 6),
+        ("second/0", "first/0", 6),
+        ("second/1", "first/1", 6),
+    ]
+    assert [p.config.model.width for p in packs] == [4, 8, 4, 8]
+    assert packs[0].config.lanes.rows == tuple(
+        {"method.beta": beta, "train.seed": seed}
+        for beta in (1.0, 4.0)
+        for seed in (0, 1, 2)
     )
-    return tested
+    # The estimate of the remaining time counts examples of all rows.
+    assert [p.work for p in packs] == [2 * 8 * 6] * 2 + [4 * 8 * 6] * 2
 
 
-def test_zero_shot_from_end_to_end_and_again(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(_zero_shot, "_TESTED", 300)
-    page = experiments.run(experiments.prepare(config(), tmp_path / "zero"))
-    said = capsys.readouterr().out
-    for number, name in enumerate(
-        ("all-hfvae", "pruned-hfvae", "all-beta_vae", "pruned-beta_vae"), start=1
-    ):
-        assert f"stage {number} of 4: {name}" in said
-    assert "left in all" in said
-    assert page.name == "report.html" and "Unseen combinations" in page.read_text()
+def test_rows_are_trained_with_each_lane_of_the_config(outside, tmp_path):
+    tested = made.config(outside)
+    tested.lanes.rows = ({"train.seed": 3}, {"train.seed": 7})
+    first, second = packed(tested, tmp_path / "run")
+    assert first.models == second.models == 4
+    rows = first.config.lanes.rows
+    found = [(row["method.beta"], row["train.seed"]) for row in rows]
+    assert found == [(1.0, 3), (1.0, 7), (4.0, 3), (4.0, 7)]
 
-    workdir = tmp_path / "zero"
-    # The pruned training set lacks exactly the removed combinations.
-    whole = training.prepare(_stage_config(workdir, "all-hfvae"), workdir / "all-hfvae")
-    pruned = training.prepare(
-        _stage_config(workdir, "pruned-hfvae"), workdir / "pruned-hfvae"
-    )
-    removed = np.load(workdir / "held_out.npy")
-    assert len(removed) and set(whole.train_set.factors(removed)[:, 0]) == {0, 2}
-    left = np.setdiff1d(whole.train_set.indices, removed)
-    np.testing.assert_array_equal(pruned.train_set.indices, left)
-    assert len(removed) == pytest.approx(
-        0.3
-        * np.isin(whole.train_set.factors(whole.train_set.indices)[:, 0], (0, 2)).sum(),
-        rel=0.02,
-    )
 
-    result = json.loads((workdir / "result.json").read_text())
-    assert set(result["values"]["errors"]) == {
-        f"{part}-{method}"
-        for part in ("all", "pruned")
-        for method in ("hfvae", "beta_vae")
+def test_a_stage_starts_from_one_with_as_many_programs(outside, tmp_path, monkeypatch):
+    module = pytest.importorskip("my_rows")
+    plain = module.Rows.stages
+
+    def wrong(self, config, workdir):
+        first, second = plain(self, config, workdir)
+        return [first._replace(rows=()), second]
+
+    monkeypatch.setattr(module.Rows, "stages", wrong)
+    with pytest.raises(ValueError, match="stage second: `after` must name an earlier"):
+        packed(made.config(outside, widths=(4, 8)), tmp_path / "run")
+
+
+def test_a_protocol_from_outside_runs(outside, tmp_path, capsys):
+    tested = made.config(outside)
+    values = made.values(tested, tmp_path / "run")
+    assert values == {
+        "first": [[1.0, 0, 2], [4.0, 0, 2]],
+        "second": [[1.0, 0, 4], [4.0, 0, 4]],
     }
-    assert result["commit"] and result["versions"]["jax"]
-
-    # Again: nothing is trained, the same numbers are found.
-    experiments.run(experiments.prepare(config(), workdir))
     said = capsys.readouterr().out
-    assert said.count("already trained and evaluated") == 4
-    assert (
-        json.loads((workdir / "result.json").read_text())["values"] == result["values"]
-    )
+    assert "stage 1 of 2: first, 2 of 4 models\n" in said
+    assert "stage 2 of 2: second, 2 of 4 models, about" in said
+    second = training.read_config(tmp_path / "run" / "second")
+    assert second.train.start_from == str(tmp_path / "run" / "first")
+    assert (tmp_path / "run" / "second/lanes/beta=4,seed=0/report.html").exists()
+    assert len((tmp_path / "run" / "mig.csv").read_text().splitlines()) == 3
 
 
-def _stage_config(workdir, name):
-    return training.read_config(workdir / name)
-
-
-def test_a_killed_protocol_goes_on_at_its_stage(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(_zero_shot, "_TESTED", 300)
-    trained = []
-    plain = training.train
-
-    def dies_in_the_second(run):
-        if len(trained) == 1:
-            raise training.Interrupted(15, 2)
-        trained.append(run.workdir.name)
-        return plain(run)
-
-    monkeypatch.setattr(training, "train", dies_in_the_second)
-    with pytest.raises(training.Interrupted):
-        experiments.run(experiments.prepare(config(), tmp_path))
-    monkeypatch.setattr(
-        training, "train", lambda run: trained.append(run.workdir.name) or plain(run)
-    )
-    experiments.run(experiments.prepare(config(), tmp_path))
-    assert trained == ["all-hfvae", "pruned-hfvae", "all-beta_vae", "pruned-beta_vae"]
-
-
-def test_the_feature_is_the_latent_that_follows_the_ink_within_classes(rng):
-    labels = rng.integers(0, 3, 600)
-    ink = rng.random(600)
-    codes = rng.normal(size=(600, 4))
-    codes[:, 2] = -3 * ink + 0.05 * rng.normal(size=600) + 10 * labels
-    codes[:, 0] = labels + 0.01 * rng.normal(size=600)  # Follows the class, not ink.
-    feature = _zero_shot.choose_feature(codes, ink, labels, 0.25)
-    assert (feature.latent, feature.sign) == (2, -1)
-    assert 0.95 < feature.correlation <= 1.0
-    chosen = _zero_shot.in_combinations(feature, codes, labels, ((1, "high"),))
-    assert set(labels[chosen]) == {1}
-    assert chosen.sum() == pytest.approx(0.25 * (labels == 1).sum(), abs=1)
-    # The high end of the feature has the most ink of its class.
-    assert ink[chosen].min() > np.quantile(ink[labels == 1], 0.65)
+def test_names_and_descriptions():
+    assert set(experiments.names()) == {
+        *("capacity", "extrapolation", "factor_importance", "model_table", "overlap"),
+        *("relations", "structured", "zero_shot"),
+    }
+    for name in experiments.names():
+        described = experiments.describe(name)
+        assert described.question.endswith("?") and described.reference
+        json.dumps(dict(described.options))
 
 
 @pytest.mark.parametrize(
-    "options, message",
+    "name, options, fields, message",
     [
-        ({"label": "shap"}, "did you mean 'shape'"),
-        ({"combinations": ((3, "high"),)}, "a class below 3"),
-        ({"combinations": ((0, "up"),)}, "one of ('low', 'high')"),
-        ({"combinations": ()}, "must not be empty"),
-        ({"share": 0.5}, "must lie in (0, 0.5)"),
-        ({"sahre": 0.2}, "did you mean 'share'"),
-        ({"name": "zeroshot"}, "did you mean 'zero_shot'"),
-        ({"baseline": "beta_va"}, "did you mean 'beta_vae'"),
+        ("extrapolation", {"models": ("sae-22",)}, {}, "did you mean 'sae-2'"),
+        (
+            "extrapolation",
+            {"novel_values": (0, 1, 2, 3)},
+            {},
+            "some, but not all, of 0 … 3",
+        ),
+        ("extrapolation", {"factor": "shap"}, {}, "did you mean 'shape'"),
+        ("extrapolation", {"novel_split": "tset"}, {}, "did you mean 'test'"),
+        ("extrapolation", {}, {"optimizer.frozen": ("encoder",)}, "must be empty"),
+        ("extrapolation", {}, {"data.drop": {"shape": (1,)}}, "`data.drop` must be"),
+        ("overlap", {"frameworks": ("vae",)}, {}, "did you mean 'beta_vae'"),
+        ("overlap", {"betas": ()}, {}, "`experiment.betas` must not be empty"),
+        ("overlap", {"spacings": (9,)}, {"data.standardize": True}, "in [1, 8]"),
+        ("capacity", {"capacities": (5.0, 2.0)}, {}, "must be increasing"),
+        ("capacity", {}, {}, "must be 'annealed_vae'"),
+        ("model_table", {"models": ()}, {}, "must not be empty"),
+        ("model_table", {}, {"lanes.sweep": {"method.beta": (1.0,)}}, "sweep `lanes"),
+        ("factor_importance", {"distances": ("msee",)}, {}, "did you mean 'mse'"),
     ],
 )
-def test_contradictions_are_told_before_training(tmp_path, options, message):
+def test_contradictions_are_reported(tmp_path, name, options, fields, message):
+    tested = made.config(name, **options)
+    for field, value in fields.items():
+        section, field = field.split(".")
+        tested[section][field] = value
     with pytest.raises(ValueError) as error:
-        experiments.prepare(config(**options), tmp_path / "zero")
+        experiments.prepare(tested, tmp_path / "run")
     assert message.lower() in str(error.value).lower()
-    assert not (tmp_path / "zero").exists()
-
-
-def test_another_config_in_the_same_folder_is_refused(tmp_path, monkeypatch):
-    changed = config()
-    (tmp_path / "config.json").write_text(changed.to_json())
-    changed.experiment.share = 0.1
-    with pytest.raises(ValueError, match="experiment.share was"):
-        experiments.prepare(changed, tmp_path)
+    assert not (tmp_path / "run").exists()

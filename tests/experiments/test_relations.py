@@ -7,16 +7,11 @@ import pytest
 from ml_collections import ConfigDict
 
 from disentangle_jax import experiments
-from tests.training import test_regions, tiny
-
-
-@pytest.fixture(autouse=True)
-def one_device(monkeypatch):
-    tiny.show_devices(monkeypatch, 1)
+from tests.training import tiny
 
 
 def config(**options):
-    tested = test_regions.config(warmup_steps=1)
+    tested = tiny.absae(warmup_steps=1)
     tested.train.update(num_steps=2, log_every=1, checkpoint_every=2)
     # The other methods have no such rate, and must do without its schedule.
     tested.train.schedules.relation_learning_rate = ("linear", 1.0, 0.5, 0, 2)
@@ -28,9 +23,9 @@ def config(**options):
 def test_tables_of_regions_relations_and_disentanglement(tmp_path):
     tested = config(vae_betas=(4.0,), gammas=(10.0,))
     experiment = experiments.prepare(tested, tmp_path)
-    names = [stage.name for stage in experiment.stages]
+    names = [pack.name for pack in experiment.packs]
     assert names == ["absae", "beta_vae", "factor_vae", "few_labels_vae"]
-    few = experiment.stages[-1].config
+    few = experiment.packs[-1].config
     assert (few.data.num_labels, few.train.input) == (3 * 27, "stream")
     page = experiments.run(experiment)
     text = page.read_text()
@@ -50,7 +45,7 @@ def test_tables_of_regions_relations_and_disentanglement(tmp_path):
     with (tmp_path / "table_1.csv").open() as file:
         rows = list(csv.reader(file))[1:]
     assert [row[0] for row in rows][:4] == [
-        "AbsAE (factors read off)",
+        "AbsAE (factors of its region)",
         "beta-VAE",
         "FactorVAE",
         "Locatello et al. (2019b), few labels",

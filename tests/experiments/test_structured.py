@@ -8,6 +8,7 @@ import pytest
 
 from disentangle_jax import config as config_lib
 from disentangle_jax import experiments
+from disentangle_jax.training import lanes
 
 FILE = pathlib.Path(__file__).parents[2] / "configs" / "experiments" / "structured.py"
 
@@ -23,18 +24,22 @@ def test_stages_are_baselines_and_lanes_of_weights(tmp_path):
         "--config.experiment.equal=(2.0,)",
         "--config.experiment.between=(1.0, 8.0)",
     )
-    stages = {s.name: s.config for s in experiments.prepare(config, tmp_path).stages}
+    packs = experiments.prepare(config, tmp_path).packs
+    stages = {pack.name: pack.config for pack in packs}
     assert list(stages) == ["hfvae", "vae", "beta_tc_vae", "terms", "equal", "between"]
     for name in ("vae", "beta_tc_vae"):
         assert stages[name].model.discrete == () and stages[name].method.name == name
         assert stages[name].model.widths == config.model.widths
-        assert stages[name].lanes.seeds == 2
+        assert list(stages[name].lanes.rows) == [
+            {"train.seed": 0},
+            {"train.seed": 1},
+        ]
     assert stages["beta_tc_vae"].method.beta == 4.0
 
     def weights(name):
         return [
-            tuple(row[f"method.{w}"] for w in ("alpha", "beta", "gamma"))
-            for row in stages[name].lanes.rows
+            tuple(lane.hyper[w] for w in ("alpha", "beta", "gamma"))
+            for lane in lanes.expand(stages[name])
         ]
 
     twice = lambda *rows: [row for row in rows for _ in range(2)]  # noqa: E731
@@ -51,7 +56,7 @@ def test_stages_are_baselines_and_lanes_of_weights(tmp_path):
         ("--config.experiment.baselines=wae,", "Did you mean 'vae'"),
         ("--config.experiment.label=shap", "Did you mean 'shape'"),
         ("--config.experiment.images=1", "`experiment.images` must be at least 2"),
-        ("--config.lanes.sweep.method.beta=1,2", "`lanes.rows` must be empty"),
+        ("--config.lanes.sweep.method.beta=1,2", "`lanes.sweep` must be empty"),
         ("--config.method.name=vae", "`method.name` must be one of hfvae"),
         ("--config.experiment.equal=(-1.0,)", "must be non-negative"),
     ],
