@@ -73,10 +73,8 @@ FILES = {
             reference="mine",
         )
         def pulled_vae(model, optimizer, *, likelihood, axis_name, power=2):
-            def objective(x, logits, z, mean, log_var, *, pull, key, step):
-                value, terms = losses.vae(
-                    x, logits, z, mean, log_var, reconstruction=likelihood.loss
-                )
+            def objective(x, logits, z, mean, log_var, *, pull, **more):
+                value, terms = losses.vae(x, logits, z, mean, log_var, **more)
                 pulled = (abs(mean) ** power).mean()
                 return value + pull * pulled, {**terms, "pulled": pulled}
 

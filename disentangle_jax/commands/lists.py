@@ -1,6 +1,5 @@
 """Commands that list what the library has, from the descriptions of its parts."""
 
-import inspect
 from collections.abc import Callable, Iterable
 
 from disentangle_jax.commands.arguments import Parser, define
@@ -27,7 +26,7 @@ def methods(argv: list[str]) -> Callable[[], int]:
 
     def about(name: str) -> str:
         description = methods_lib.describe(name)
-        lines = [name, inspect.getdoc(description) or "", description.reference]
+        lines = [f"{name}: {description.summary}", description.reference]
         lines += ["", "hyperparameters (--config.method.NAME=VALUE):"]
         for key, hyper in description.hyperparameters.items():
             value = "required" if hyper.default is None else f"{hyper.default:g}"

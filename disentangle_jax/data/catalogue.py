@@ -100,6 +100,35 @@ class DatasetDescription:
         """Number of values of each factor."""
         return tuple(self.factors.values())
 
+    @property
+    def factor_text(self) -> str:
+        """The factors with their numbers of values, and the note, in words."""
+        listed = ", ".join(
+            f"{name.replace('_', ' ')} {size}" for name, size in self.factors.items()
+        )
+        if not self.note:
+            return listed or "none"
+        return f"{listed} ({self.note})" if listed else self.note
+
+    @property
+    def size_text(self) -> str:
+        """The number of images and their shape, in words."""
+        if self.image_shape is None:
+            return self.size
+        return f"{self.size} × {'×'.join(map(str, self.image_shape))}"
+
+    def text(self) -> str:
+        """Returns everything that a user needs to know, one fact per line."""
+        facts = {
+            "factors": self.factor_text,
+            "size": self.size_text,
+            "licence": self.licence,
+            "fetch": self.fetch or "nothing: it is generated",
+            "files": self.files,
+            "MD5": ", ".join(f"{file} {md5}" for file, md5 in self.md5.items()),
+        }
+        return "\n".join(f"{name:<9}{fact}" for name, fact in facts.items() if fact)
+
     def advice(self) -> str:
         """Returns where the files come from and where they belong."""
         return f"Fetch {self.fetch} and put {self.files} into that folder."

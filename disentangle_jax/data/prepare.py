@@ -28,17 +28,9 @@ def table() -> str:
     ]
     for name in names():
         entry = describe(name)
-        factors = ", ".join(
-            f"{factor.replace('_', ' ')} {size}"
-            for factor, size in entry.factors.items()
-        )
-        if entry.note:
-            factors = f"{factors} ({entry.note})" if factors else entry.note
-        size = entry.size
-        if entry.image_shape:
-            size = f"{size} × {'×'.join(map(str, entry.image_shape))}"
         fetch = entry.fetch or "nothing: it is generated"
-        cells = (f"`{name}`", factors, size, entry.licence, fetch, entry.files or "–")
+        cells = (f"`{name}`", entry.factor_text, entry.size_text, entry.licence, fetch)
+        cells += (entry.files or "–",)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

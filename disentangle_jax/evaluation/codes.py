@@ -48,7 +48,7 @@ class Codes:
             seed=settings.seed,
         )
         for name, score in scores.items():
-            drawn = metrics.describe(name).matrices
+            drawn = metric_description(name, settings.scores).matrices
             score.matrices = {m: v for m, v in score.matrices.items() if m in drawn}
         return Evaluated(scores, errors=scores.errors, arrays=arrays)
 
@@ -105,7 +105,7 @@ def _heat_maps(scores: Mapping[str, Any], groups: list[int]) -> Iterator[HeatMap
     """Yields a heat map of each kind of matrix, from the first score that has it."""
     shown = set()
     for name, score in scores["metrics"].items():
-        described = metric_description(name)
+        described = metric_description(name, scores["config"]["eval"]["scores"])
         for matrix, values in score["matrices"].items():
             if described is None or matrix in shown:
                 continue

@@ -184,7 +184,10 @@ def check(run: Run) -> None:
 
 
 def describe_number(
-    score: str, key: str = "", evaluators: Iterable[str] | None = None
+    score: str,
+    key: str = "",
+    evaluators: Iterable[str] | None = None,
+    listed: Iterable[str] = (),
 ) -> Number:
     """Returns what a reported number means.
 
@@ -193,22 +196,32 @@ def describe_number(
       key: which of its values; "" for the one that has the name of the score.
       evaluators: names of the evaluators that may have reported it; None for all of
         the library.
+      listed: ``eval.scores`` of the config, for scores from outside the library.
     """
     name = score if key in ("", score) else f"{score}.{key}"
     for evaluator in names() if evaluators is None else evaluators:
         described = describe(evaluator).scores
         if name in described or score in described:
             return described.get(name) or described[score]
-    metric = metric_description(score)
+    metric = metric_description(score, listed)
     if metric is None:
         return Number()
     better = {True: "higher", False: "lower", None: ""}[metric.higher_is_better]
-    meaning = metric.keys.get(key or score.rpartition(":")[2], "")
+    meaning = metric.keys.get(key or score, "")
     return Number(meaning, better, metric.range[1])
 
 
-def metric_description(score: str) -> metrics.ScoreDescription | None:
-    """Returns how a score of ``disentangle_jax.metrics`` describes itself, or None."""
-    if ":" in score or score in metrics.names():
-        return metrics.describe(score)
-    return None
+def metric_description(
+    score: str, listed: Iterable[str]
+) -> metrics.ScoreDescription | None:
+    """Returns how a score of codes and factors describes itself; None for others.
+
+    Args:
+      score: its name in ``scores.json``.
+      listed: ``eval.scores`` of the config, with ``package.module:name`` of outside
+        scores.
+    """
+    for name in listed:
+        if name.endswith(f":{score}"):
+            return metrics.describe(name)
+    return metrics.describe(score) if score in metrics.names() else None

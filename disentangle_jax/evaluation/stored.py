@@ -63,7 +63,9 @@ def score_rows(scores: Mapping[str, Any]) -> list[Row]:
         Row(
             f"{name}.{key}" if key else name,
             value,
-            describe_number(name, key, scores["evaluators"]),
+            describe_number(
+                name, key, scores["evaluators"], scores["config"]["eval"]["scores"]
+            ),
         )
         for (name, key), value in numbers.items()
     ]
