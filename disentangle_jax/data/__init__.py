@@ -1,6 +1,6 @@
 """Datasets, tf.data pipelines, renderers and samplers.
 
-The only room that imports TensorFlow, and only when something is streamed::
+The only package that imports TensorFlow, and only to stream batches::
 
     shapes = data.load("rendered_shapes3d")  # draws from its train split
     images = shapes.images(shapes.index_of([[0, 6, 3, 7, 3, 14]]))
@@ -8,65 +8,36 @@ The only room that imports TensorFlow, and only when something is streamed::
         ...
 """
 
-from disentangle_jax.data._catalogue import CATALOGUE
-from disentangle_jax.data._dataset import Dataset, Pairs, Sample
-from disentangle_jax.data._device import device_bytes, device_sampler
-from disentangle_jax.data._moments import CHANNEL_MOMENTS, channel_moments, standardize
-from disentangle_jax.data._pairs import pair_factors
-from disentangle_jax.data._pipeline import pipeline
-from disentangle_jax.data._registry import load, names
-from disentangle_jax.data._relations import (
-    Relation,
-    RelationTable,
-    add_relations,
-    follow,
-    random_chains,
-    relation_table,
-    relations,
-)
-from disentangle_jax.data._resize import resize
-from disentangle_jax.data._samplers import (
-    bernoulli_noise,
-    class_balanced,
-    gaussian_noise,
-    intervention_indices,
-    labelled_images,
-    labelled_subset,
-    with_noisy_copies,
-)
-from disentangle_jax.data._splits import split_indices
-from disentangle_jax.data._text import Corpus, count_words
-
-__all__ = [
-    "CATALOGUE",
-    "CHANNEL_MOMENTS",
-    "Corpus",
-    "Dataset",
-    "Pairs",
-    "Relation",
-    "RelationTable",
-    "Sample",
-    "add_relations",
-    "bernoulli_noise",
-    "channel_moments",
-    "class_balanced",
-    "count_words",
-    "device_bytes",
-    "device_sampler",
-    "follow",
-    "gaussian_noise",
-    "intervention_indices",
-    "labelled_images",
-    "labelled_subset",
-    "load",
-    "names",
-    "pair_factors",
-    "pipeline",
-    "random_chains",
-    "relation_table",
-    "relations",
-    "resize",
-    "split_indices",
-    "standardize",
-    "with_noisy_copies",
-]
+from disentangle_jax.data.catalogue import DatasetDescription as DatasetDescription
+from disentangle_jax.data.catalogue import TfdsLayout as TfdsLayout
+from disentangle_jax.data.catalogue import define as define
+from disentangle_jax.data.catalogue import describe as describe
+from disentangle_jax.data.catalogue import names as names
+from disentangle_jax.data.dataset import Dataset as Dataset
+from disentangle_jax.data.dataset import Pairs as Pairs
+from disentangle_jax.data.dataset import Sample as Sample
+from disentangle_jax.data.device import device_sampler as device_sampler
+from disentangle_jax.data.inputs import ImagePairs as ImagePairs
+from disentangle_jax.data.inputs import Images as Images
+from disentangle_jax.data.inputs import Input as Input
+from disentangle_jax.data.inputs import LabelledImages as LabelledImages
+from disentangle_jax.data.inputs import WordCounts as WordCounts
+from disentangle_jax.data.loading import load as load
+from disentangle_jax.data.moments import channel_moments as channel_moments
+from disentangle_jax.data.pairing import pair_factors as pair_factors
+from disentangle_jax.data.relation_tables import Relation as Relation
+from disentangle_jax.data.relation_tables import RelationTable as RelationTable
+from disentangle_jax.data.relation_tables import add_relations as add_relations
+from disentangle_jax.data.relation_tables import follow as follow
+from disentangle_jax.data.relation_tables import random_chains as random_chains
+from disentangle_jax.data.relation_tables import relation_table as relation_table
+from disentangle_jax.data.relation_tables import relations as relations
+from disentangle_jax.data.resizing import resize as resize
+from disentangle_jax.data.samplers import bernoulli_noise as bernoulli_noise
+from disentangle_jax.data.samplers import gaussian_noise as gaussian_noise
+from disentangle_jax.data.samplers import labelled_images as labelled_images
+from disentangle_jax.data.samplers import with_noisy_copies as with_noisy_copies
+from disentangle_jax.data.splits import split_indices as split_indices
+from disentangle_jax.data.streaming import pipeline as pipeline
+from disentangle_jax.data.text import Corpus as Corpus
+from disentangle_jax.data.text import count_words as count_words

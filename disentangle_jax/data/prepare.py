@@ -1,67 +1,73 @@
-"""Checks and prepares the files of a set, or explains where to get them.
+"""Checks and prepares the files of a dataset, or explains where to get them.
 
     python -m disentangle_jax.data.prepare NAME --data_dir=DIR
 
 Checks the publisher's files (their MD5 sums where known, and their layout), unpacks
-those that are too slow to read by index, and says in a line what was found. With
---tfds it also writes the set in the format of TensorFlow Datasets. Without the files it
-fetches the set through TensorFlow Datasets if that has a builder, else says what to
-fetch.
+those that are too slow to read by index, and prints a line about the dataset. With
+--tfds it also writes the dataset in the format of TensorFlow Datasets. If the files are
+missing, it downloads the dataset through TensorFlow Datasets if that has a builder for
+it, else it explains what to fetch.
 """
 
 import argparse
 import pathlib
 import sys
-import zipfile
 
-from disentangle_jax.data import _files, _from_tfds, _mpi3d, _shapes3d, _unpacked
-from disentangle_jax.data._catalogue import CATALOGUE
-from disentangle_jax.data._dataset import Dataset
-from disentangle_jax.data._pipeline import import_tensorflow
-from disentangle_jax.data._registry import load, names
+from disentangle_jax.data import publisher_files
+from disentangle_jax.data.catalogue import DatasetDescription, describe, names
+from disentangle_jax.data.dataset import Dataset
+from disentangle_jax.data.loading import load
+from disentangle_jax.data.streaming import import_tensorflow
 
 
 def table() -> str:
-    """Returns the table of all sets in Markdown."""
+    """Returns the table of all datasets in Markdown."""
     lines = [
-        "| set | factors | images | licence | fetch | put into `data_dir` |",
+        "| dataset | factors | images | licence | fetch | put into `data_dir` |",
         "|---|---|---|---|---|---|",
     ]
-    for name, entry in CATALOGUE.items():
+    for name in names():
+        entry = describe(name)
+        factors = ", ".join(
+            f"{factor.replace('_', ' ')} {size}"
+            for factor, size in entry.factors.items()
+        )
+        if entry.note:
+            factors = f"{factors} ({entry.note})" if factors else entry.note
+        size = entry.size
+        if entry.image_shape:
+            size = f"{size} × {'×'.join(map(str, entry.image_shape))}"
         fetch = entry.fetch or "nothing: it is generated"
-        cells = (f"`{name}`", entry.factors, entry.size, entry.licence, fetch)
-        files = entry.files.rstrip(",") or "–"
-        lines.append(f"| {' | '.join((*cells, files))} |")
+        cells = (f"`{name}`", factors, size, entry.licence, fetch, entry.files or "–")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _unpack(name: str, folder: pathlib.Path) -> None:
-    """Unpacks what cannot be read by index, unless that has been done."""
-    if name == "shapes3d":
-        path = _files.find(name, folder, _shapes3d.FILES)
-        unpack = _shapes3d.unpack
-    elif name.startswith("mpi3d"):
-        path = _files.find(name, folder, _mpi3d.files(name))
-        with _files.reading(path), zipfile.ZipFile(path) as archive:
-            member = archive.getinfo("images.npy")
-        if member.compress_type == zipfile.ZIP_STORED:
-            return
-        unpack = _mpi3d.unpack
-    else:
+def _unpack(description: DatasetDescription, folder: pathlib.Path) -> None:
+    """Unpacks images that cannot be read by index, unless that has been done."""
+    if description.compressed_images is None:
         return
-    unpacked = _unpacked.path_beside(path)
-    if not unpacked.exists():
-        print(f"unpacking {path.name} to {unpacked.name}", flush=True)
-        unpack(path, unpacked)
+    path = publisher_files.find(description, folder)
+    unpacked = publisher_files.unpacked_path(path)
+    if unpacked.exists():
+        return
+    compressed = description.compressed_images(path)
+    if compressed is None:
+        return
+    print(f"unpacking {path.name} to {unpacked.name}", flush=True)
+    publisher_files.check_writable(unpacked.parent)
+    with publisher_files.reading(path):
+        publisher_files.write_unpacked(unpacked, *compressed)
 
 
-def _write_tfds(name: str, folder: pathlib.Path) -> None:
-    """Writes a set as TFDS, by our builder or by its own (which may download)."""
+def _write_tfds(description: DatasetDescription, folder: pathlib.Path) -> None:
+    """Writes a dataset with our builder or TFDS's own, which may download files."""
     import_tensorflow()
     import tensorflow_datasets as tfds
 
     from disentangle_jax.data import tfds_builders
 
+    name = description.name
     settings = tfds.download.DownloadConfig(
         manual_dir=folder, try_download_gcs=False, verify_ssl=True
     )
@@ -69,49 +75,49 @@ def _write_tfds(name: str, folder: pathlib.Path) -> None:
     if name in tfds_builders.BUILDERS:
         builder = tfds_builders.BUILDERS[name](**place)
     else:
-        builder = tfds.builder(CATALOGUE[name].tfds, **place)
+        builder = tfds.builder(description.tfds.builder, **place)
     try:
         builder.download_and_prepare(download_config=settings)
-    except Exception as error:  # of many kinds, when something cannot be downloaded
+    except Exception as error:  # A failed download raises one of many types.
         raise ValueError(
             f"data.prepare: TensorFlow Datasets could not write {name} "
-            f"({type(error).__name__}: {error}). {_files.advice(name)}"
+            f"({type(error).__name__}: {error}). {description.advice()}"
         ) from error
 
 
 def prepare(
     name: str, *, data_dir: str | pathlib.Path | None = None, tfds: bool = False
 ) -> Dataset:
-    """Prepares a set and returns it.
+    """Prepares a dataset and returns it.
 
     Args:
-      name: name of the set.
-      data_dir: folder that holds, or shall hold, its files.
+      name: name of the dataset.
+      data_dir: folder of its files.
       tfds: also write it as TensorFlow Datasets.
     """
-    folder = _files.data_folder(data_dir)
-    entry = CATALOGUE[name]
-    for file in entry.md5:
+    folder = publisher_files.data_folder(data_dir)
+    description = describe(name)
+    for file, md5 in description.md5.items():
         for path in (folder / file, folder / name / file):
             if path.exists():
                 print(f"checking the MD5 sum of {path.name}", flush=True)
-                _files.check_md5(path)
+                publisher_files.check_md5(path, md5)
     try:
-        _unpack(name, folder)
+        _unpack(description, folder)
         dataset = load(name, data_dir=folder, split="all")
     except FileNotFoundError:
-        if not entry.tfds:
+        if description.tfds is None or not description.tfds.builder:
             raise
         print(f"no files in {folder}; asking TensorFlow Datasets", flush=True)
         tfds = True
     if tfds:
-        if not (entry.tfds or name in _from_tfds.LAYOUTS or name == "xysquares"):
+        if description.tfds is None:
             raise ValueError(
                 f"data.prepare: TensorFlow Datasets has no builder for {name}; leave "
                 "out --tfds."
             )
-        _files.check_writable(folder)
-        _write_tfds(name, folder)
+        publisher_files.check_writable(folder)
+        _write_tfds(description, folder)
         dataset = load(name, data_dir=folder, split="all")
     return dataset
 
@@ -125,15 +131,17 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help=", ".join(names()))
     parser.add_argument("--data_dir", help="folder of the publisher's files")
-    parser.add_argument("--tfds", action="store_true", help="also write TFDS files")
-    parser.add_argument("--table", action="store_true", help="print a table of sets")
+    parser.add_argument(
+        "--tfds",
+        action="store_true",
+        help="also write TFDS files",
+    )
+    parser.add_argument("--table", action="store_true", help="print all datasets")
     chosen = parser.parse_args(arguments)
     if chosen.table or chosen.name is None:
         print(table())
         return 0
     try:
-        if chosen.name not in CATALOGUE:
-            load(chosen.name)  # raises the error that names the nearest
         dataset = prepare(chosen.name, data_dir=chosen.data_dir, tfds=chosen.tfds)
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)

@@ -1,6 +1,6 @@
 r"""Terms and objectives of disentanglement research, as pure functions of arrays.
 
-Synopsis::
+Example::
 
     from disentangle_jax import losses, sampling
 
@@ -15,33 +15,53 @@ Synopsis::
     (loss, terms), grads = jax.value_and_grad(loss_fn, has_aux=True)(params, key, x)
 
 *Terms* return one value per example, ``[B]``, or a scalar where they couple the batch
-(each docstring says which). *Objectives* return ``(scalar, terms)`` and all take
-``(x, logits, z, mean, log_var)`` followed by keywords: the observation in [0, 1], the
-decoder's output for the draw ``z``, and the posterior. Hyperparameters have the paper's
-names (``lambda_`` where Python forbids it), and each number may be traced: sweep them
-with ``vmap``, or pass what a schedule gives at this step. ``reconstruction`` is a
-function, such as :func:`bernoulli_reconstruction` or :func:`mse`. Terms come unweighted
-unless their docstring says otherwise. Everything is in nats and minimised.
+(each docstring says which). *Objectives* return ``(scalar, terms)``, where the terms
+are unweighted unless the docstring says otherwise. All values are minimised, and in
+nats unless the docstring says otherwise. Hyperparameters have the paper's names
+(``lambda_`` where Python reserves the name) and may be traced: sweep them with
+``vmap``, or pass the current value of a schedule.
 
-*Randomness.* Only :func:`wae` and :func:`info_vae` draw anything, a sample of the
-prior, and they alone take ``key``, by keyword so that all objectives share one call.
+Arguments that many functions share:
+  x: ``[B, ...]`` observations, in [0, 1] for :func:`bernoulli_reconstruction`.
+  logits: the decoder's output for ``z``, same shape as ``x``.
+  z: ``[B, D]`` draws from the posteriors, from which ``logits`` were decoded.
+  mean: ``[B, D]`` posterior means. Objectives of deterministic encoders (:func:`ae`,
+    :func:`wae`, :func:`abs_ae`) use only its number of rows.
+  log_var: ``[B, D]`` posterior log-variances; None for deterministic encoders.
+  reconstruction: function of ``(x, logits)`` that returns ``[B]``, such as
+    :func:`bernoulli_reconstruction` or :func:`mse`.
+  kl: ``"analytic"``, ``"sampled"``, ``"sae_code"`` (see :func:`gaussian_kl_per_dim`),
+    or a function of ``(z, mean, log_var)`` that returns ``[B]``, for another prior.
+  key: typed key for a sample of the prior, the same on every device. Only :func:`wae`
+    and :func:`info_vae` draw samples.
+  dataset_size: N, the number of training examples. The estimator ``"naive"`` ignores
+    it.
+  estimator: ``"stratified"``, ``"mss"``, ``"mws"`` or ``"naive"``, how a batch
+    estimates the aggregate posterior; see :func:`aggregate_log_densities`.
+  groups: sizes of contiguous groups of elements, which add up to the number E of
+    elements; None means one group per element.
+  concrete: C variables of :class:`Concrete`, each of which is one element after the D
+    dimensions. Their densities are those of their logarithms.
+  block_size: number of codes to process at a time. It reduces memory from ``B * B`` to
+    ``block_size * B`` values for very large batches. None, the fastest, processes all.
+  axis_name: mapped axis over which the batch is split; None on one device and under
+    ``jit``.
 
-*Precision.* float32 by default, float64 under ``jax.enable_x64``. Gradients are finite
-at log-variances of ±20, logits of ±80 and codes that are all equal.
+*Precision.* Results are float32 by default, and float64 under ``jax.enable_x64``.
+Gradients are finite at log-variances of ±20, logits of ±80 and equal codes.
 
-*Several devices.* Under plain ``jit`` with a sharded batch nothing need be said. Inside
-``pmap`` or ``shard_map`` pass ``axis_name``: every device then returns the value of the
-*global* batch (for per-example results, its own rows of it), and the gradient with
+*Several devices.* Under plain ``jit`` with a sharded batch, no ``axis_name`` is needed.
+Inside ``pmap`` or ``shard_map`` pass ``axis_name``: every device then returns the value
+of the *global* batch (for per-example results, its own rows), and the gradient with
 respect to replicated parameters, *after the usual mean over the axis*
 (``jax.lax.pmean``), equals the single-device gradient on the global batch. Under
-``shard_map`` with its default ``check_vma=True`` JAX already sums that gradient over
-devices, the mean then changes nothing, and the result is the same. Keys must be the
-same on every device.
+``shard_map`` with its default ``check_vma=True``, JAX already sums that gradient over
+devices; the mean then changes nothing, and the result is the same.
 
-*Which estimator?* The aggregate posterior is a mixture over the whole training set; a
-batch only estimates it. ``estimator_bias.png`` beside this file draws the bias of each
-estimator against the batch size, on 2,000 Gaussian posteriors in 4 dimensions whose
-aggregate is known exactly (``python -m tests.benchmarks.estimator_bias``). In nats:
+*Which estimator?* The aggregate posterior is a mixture over the whole training set,
+which a batch only estimates. ``estimator_bias.png`` beside this file shows the bias of
+each estimator against the batch size, on 2,000 Gaussian posteriors in 4 dimensions with
+a known aggregate (``python -m tests.benchmarks.estimator_bias``). In nats:
 
 ====  ==========================  ==========================
 B     log q(z)                    total correlation
@@ -53,120 +73,90 @@ B     log q(z)                    total correlation
 2000  exact, -7.60, +7.60         exact, +22.80, -22.80
 ====  ==========================  ==========================
 
-``"stratified"`` is the least biased at every batch size. ``"mss"`` equals it within the
-error of the measurement (5e-5 nats) but is not exact for a batch that is the whole data
-set. What is left at small batches is Jensen's: the logarithm of a noisy mean.
+``"stratified"`` has the smallest bias at every batch size. ``"mss"`` equals it within
+the error of the measurement (5e-5 nats), but is not exact when the batch is the whole
+dataset. The remaining bias at small batches comes from the logarithm of a noisy mean
+(Jensen's inequality).
 """
 
-from disentangle_jax.losses._aggregate import (
-    Concrete,
-    aggregate_log_densities,
-    hfvae_terms,
-    kl_decomposition,
-    log_q_marginals,
-    pairwise_log_density,
-    total_correlation,
+from disentangle_jax.losses.aggregate import Concrete as Concrete
+from disentangle_jax.losses.aggregate import (
+    aggregate_log_densities as aggregate_log_densities,
 )
-from disentangle_jax.losses._critic import (
-    adversarial_prior_losses,
-    density_ratio_tc,
-    discriminator_loss,
-    relation_loss,
+from disentangle_jax.losses.aggregate import log_q_marginals as log_q_marginals
+from disentangle_jax.losses.aggregate import (
+    pairwise_log_density as pairwise_log_density,
 )
-from disentangle_jax.losses._kl import (
-    capacity_kl,
-    gaussian_kl,
-    gaussian_kl_per_dim,
-    linear_capacity,
-    normalize_beta,
-    sampled_gaussian_kl,
-    unnormalize_beta,
+from disentangle_jax.losses.autoencoders import ae as ae
+from disentangle_jax.losses.autoencoders import wae as wae
+from disentangle_jax.losses.capacity import annealed_vae as annealed_vae
+from disentangle_jax.losses.capacity import beta_vae as beta_vae
+from disentangle_jax.losses.capacity import capacity_kl as capacity_kl
+from disentangle_jax.losses.capacity import linear_capacity as linear_capacity
+from disentangle_jax.losses.capacity import normalize_beta as normalize_beta
+from disentangle_jax.losses.capacity import unnormalize_beta as unnormalize_beta
+from disentangle_jax.losses.capacity import vae as vae
+from disentangle_jax.losses.capacity import vlae as vlae
+from disentangle_jax.losses.decompositions import hfvae_terms as hfvae_terms
+from disentangle_jax.losses.decompositions import kl_decomposition as kl_decomposition
+from disentangle_jax.losses.decompositions import total_correlation as total_correlation
+from disentangle_jax.losses.divergences import gaussian_kl as gaussian_kl
+from disentangle_jax.losses.divergences import (
+    gaussian_kl_per_dim as gaussian_kl_per_dim,
 )
-from disentangle_jax.losses._moments import (
-    dip_penalty,
-    gaussian_total_correlation,
-    mmd,
+from disentangle_jax.losses.divergences import (
+    sampled_gaussian_kl as sampled_gaussian_kl,
 )
-from disentangle_jax.losses._objectives import (
-    abs_ae,
-    ada_gvae,
-    ada_ml_vae,
-    ae,
-    anchor_vae,
-    annealed_vae,
-    beta_tc_vae,
-    beta_vae,
-    dip_vae,
-    factor_vae,
-    hfvae,
-    info_vae,
-    information_dropout,
-    vae,
-    vlae,
-    wae,
+from disentangle_jax.losses.likelihoods import Likelihood as Likelihood
+from disentangle_jax.losses.likelihoods import likelihood as likelihood
+from disentangle_jax.losses.likelihoods import likelihoods as likelihoods
+from disentangle_jax.losses.moments import dip_penalty as dip_penalty
+from disentangle_jax.losses.moments import dip_vae as dip_vae
+from disentangle_jax.losses.moments import (
+    gaussian_total_correlation as gaussian_total_correlation,
 )
-from disentangle_jax.losses._priors import correlated_log_prior, standard_log_prior
-from disentangle_jax.losses._reconstruction import (
-    bernoulli_reconstruction,
-    box_blur_mse,
-    gaussian_reconstruction,
-    l1_reconstruction,
-    mse,
-    multinomial_reconstruction,
-    per_pixel,
+from disentangle_jax.losses.moments import info_vae as info_vae
+from disentangle_jax.losses.moments import mmd as mmd
+from disentangle_jax.losses.priors import correlated_log_prior as correlated_log_prior
+from disentangle_jax.losses.priors import standard_log_prior as standard_log_prior
+from disentangle_jax.losses.reconstructions import (
+    bernoulli_reconstruction as bernoulli_reconstruction,
 )
-from disentangle_jax.losses._supervision import (
-    ada_gvae_posteriors,
-    supervised_alignment,
+from disentangle_jax.losses.reconstructions import box_blur_mse as box_blur_mse
+from disentangle_jax.losses.reconstructions import (
+    gaussian_reconstruction as gaussian_reconstruction,
 )
-
-__all__ = [
-    "Concrete",
-    "abs_ae",
-    "ada_gvae",
-    "ada_gvae_posteriors",
-    "ada_ml_vae",
-    "adversarial_prior_losses",
-    "ae",
-    "aggregate_log_densities",
-    "anchor_vae",
-    "annealed_vae",
-    "bernoulli_reconstruction",
-    "beta_tc_vae",
-    "beta_vae",
-    "box_blur_mse",
-    "capacity_kl",
-    "correlated_log_prior",
-    "density_ratio_tc",
-    "dip_penalty",
-    "dip_vae",
-    "discriminator_loss",
-    "factor_vae",
-    "gaussian_kl",
-    "gaussian_kl_per_dim",
-    "gaussian_reconstruction",
-    "gaussian_total_correlation",
-    "hfvae",
-    "hfvae_terms",
-    "info_vae",
-    "information_dropout",
-    "kl_decomposition",
-    "l1_reconstruction",
-    "linear_capacity",
-    "log_q_marginals",
-    "mmd",
-    "mse",
-    "multinomial_reconstruction",
-    "normalize_beta",
-    "pairwise_log_density",
-    "per_pixel",
-    "relation_loss",
-    "sampled_gaussian_kl",
-    "standard_log_prior",
-    "supervised_alignment",
-    "total_correlation",
-    "unnormalize_beta",
-    "vae",
-    "vlae",
-    "wae",
-]
+from disentangle_jax.losses.reconstructions import (
+    l1_reconstruction as l1_reconstruction,
+)
+from disentangle_jax.losses.reconstructions import mse as mse
+from disentangle_jax.losses.reconstructions import (
+    multinomial_reconstruction as multinomial_reconstruction,
+)
+from disentangle_jax.losses.reconstructions import per_pixel as per_pixel
+from disentangle_jax.losses.relations import abs_ae as abs_ae
+from disentangle_jax.losses.relations import (
+    adversarial_prior_losses as adversarial_prior_losses,
+)
+from disentangle_jax.losses.relations import relation_loss as relation_loss
+from disentangle_jax.losses.total_correlations import anchor_vae as anchor_vae
+from disentangle_jax.losses.total_correlations import beta_tc_vae as beta_tc_vae
+from disentangle_jax.losses.total_correlations import (
+    density_ratio_tc as density_ratio_tc,
+)
+from disentangle_jax.losses.total_correlations import (
+    discriminator_loss as discriminator_loss,
+)
+from disentangle_jax.losses.total_correlations import factor_vae as factor_vae
+from disentangle_jax.losses.total_correlations import hfvae as hfvae
+from disentangle_jax.losses.total_correlations import (
+    information_dropout as information_dropout,
+)
+from disentangle_jax.losses.weak_supervision import ada_gvae as ada_gvae
+from disentangle_jax.losses.weak_supervision import (
+    ada_gvae_posteriors as ada_gvae_posteriors,
+)
+from disentangle_jax.losses.weak_supervision import ada_ml_vae as ada_ml_vae
+from disentangle_jax.losses.weak_supervision import (
+    supervised_alignment as supervised_alignment,
+)

@@ -1,4 +1,4 @@
-"""The batch: its checks, its mean, and its gathering across a mapped axis."""
+"""Checks of batches, and means and gathers over a mapped axis."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ def check_codes(function: str, **arrays: jax.Array) -> None:
 
 
 def check_vector(function: str, **arrays: jax.Array) -> None:
-    """Raises unless all arrays are `[B]` (of any length)."""
+    """Raises unless all arrays are `[B]`; their lengths may differ."""
     for name, array in arrays.items():
         if array.ndim != 1:
             raise ValueError(
@@ -37,13 +37,13 @@ def check_vector(function: str, **arrays: jax.Array) -> None:
 
 
 def batch_size(array: jax.Array, axis_name: str | None) -> int:
-    """Rows of the global batch."""
+    """Number of rows of the global batch."""
     devices = 1 if axis_name is None else jax.lax.axis_size(axis_name)
     return array.shape[0] * devices
 
 
 def check_batch(function: str, array: jax.Array, axis_name: str | None) -> int:
-    """Returns the rows of the global batch, or raises where there is only one."""
+    """Returns the number of rows of the global batch, or raises if it is 1."""
     rows = batch_size(array, axis_name)
     if rows < 2:
         raise ValueError(
@@ -60,14 +60,14 @@ def batch_mean(values: jax.Array, axis_name: str | None) -> jax.Array:
 
 
 def gather(array: jax.Array, axis_name: str | None) -> jax.Array:
-    """All rows of the global batch, in device order."""
+    """All rows of the global batch, in the order of the devices."""
     if axis_name is None:
         return array
     return jax.lax.all_gather(array, axis_name, tiled=True)
 
 
 def row_numbers(array: jax.Array, axis_name: str | None) -> jax.Array:
-    """Places of the local rows in the gathered batch."""
+    """Indices of the local rows in the gathered batch."""
     rows = jnp.arange(array.shape[0])
     if axis_name is None:
         return rows

@@ -1,4 +1,4 @@
-"""Training methods: each binds networks, an objective and the update of one step.
+"""Training methods: networks, an objective and the update of one step.
 
 Synopsis::
 
@@ -8,21 +8,27 @@ Synopsis::
     hyper = {"beta": 4.0, "learning_rate": 1e-4}
     state, terms = jax.jit(method.step)(key, state, batch, hyper)
 
-A :class:`Method` is small data. Methods that differ only in their objective share one
-step (:func:`one_objective`); those whose loss needs other inputs supply that loss to
-the same step (:func:`gradient_method`); only another procedure, such as FactorVAE's
-critic, has a step of its own.
+A method is a :class:`Method`, described by :func:`define` in the module of its family.
+Methods that differ only in their objective come from :func:`one_objective`. Others
+with one loss derive from :class:`GradientMethod`. Only methods with several losses,
+such as FactorVAE with its critic, have a step of their own.
 """
 
-from disentangle_jax.methods._method import Method as Method
-from disentangle_jax.methods._method import Networks as Networks
-from disentangle_jax.methods._method import Regions as Regions
-from disentangle_jax.methods._method import as_unit_interval as as_unit_interval
-from disentangle_jax.methods._method import gradient_method as gradient_method
-from disentangle_jax.methods._one_objective import one_objective as one_objective
-from disentangle_jax.methods._registry import create as create
-from disentangle_jax.methods._registry import hyperparameters as hyperparameters
-from disentangle_jax.methods._registry import names as names
-from disentangle_jax.methods._registry import options as options
-from disentangle_jax.methods._standardized import standardized as standardized
-from disentangle_jax.methods._topics import TopicModel as TopicModel
+from disentangle_jax.methods.absae import AbsAE as AbsAE
+from disentangle_jax.methods.definition import Hyperparameter as Hyperparameter
+from disentangle_jax.methods.definition import MethodDescription as MethodDescription
+from disentangle_jax.methods.definition import create as create
+from disentangle_jax.methods.definition import define as define
+from disentangle_jax.methods.definition import describe as describe
+from disentangle_jax.methods.definition import hyperparameters as hyperparameters
+from disentangle_jax.methods.definition import names as names
+from disentangle_jax.methods.definition import options as options
+from disentangle_jax.methods.factor_vae import FactorVAE as FactorVAE
+from disentangle_jax.methods.gradient import GradientMethod as GradientMethod
+from disentangle_jax.methods.gradient import one_objective as one_objective
+from disentangle_jax.methods.hfvae import HFVAE as HFVAE
+from disentangle_jax.methods.method import Method as Method
+from disentangle_jax.methods.method import Networks as Networks
+from disentangle_jax.methods.method import as_unit_interval as as_unit_interval
+from disentangle_jax.methods.standardized import Standardized as Standardized
+from disentangle_jax.methods.topics import TopicModel as TopicModel

@@ -1,6 +1,5 @@
-"""AbsAE and ReL: four optimizers in one step, regions fitted from a few labels."""
+"""AbsAE and ReL: four optimizers in one step, regions fitted to a few labels."""
 
-import dataclasses
 import functools
 
 import flax.linen as nn
@@ -13,7 +12,9 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from disentangle_jax import data, distributions, methods
+from disentangle_jax.methods.relational_learner import RelationalLearner
 from disentangle_jax.types import Posterior
+from tests.methods.compiled import Compiled
 
 WARMUP, ROWS = 2, 16
 HYPER = {
@@ -57,7 +58,6 @@ class Small(nn.Module):
 
 @functools.cache
 def create(**more):
-    """Returns a method whose step and fit are compiled once for all tests."""
     more = {
         "relations": RELATIONS,
         "relation_batch": 8,
@@ -67,10 +67,8 @@ def create(**more):
         **more,
     }
     optimizer = optax.scale_by_adam(eps=1e-3)
-    method = methods.create("absae", Small(), optimizer, factor_sizes=(2, 2), **more)
-    regions = dataclasses.replace(method.regions, fit=jax.jit(method.regions.fit))
-    return dataclasses.replace(
-        method, init=jax.jit(method.init), step=jax.jit(method.step), regions=regions
+    return Compiled(
+        methods.create("absae", Small(), optimizer, factor_sizes=(2, 2), **more)
     )
 
 
@@ -101,7 +99,7 @@ def trained(method, batches, labelled, key, hyper=HYPER):
     hyper = {name: jnp.asarray(value, jnp.float32) for name, value in hyper.items()}
     for number, batch in enumerate(batches):
         if number == WARMUP:
-            state = method.regions.fit(state, labelled, hyper)
+            state = method.refit(state, {"labelled": labelled}, hyper)
         batch = {**batch, "labelled": labelled}
         state, terms = method.step(jax.random.fold_in(key, number), state, batch, hyper)
     return state, terms
@@ -195,7 +193,7 @@ def test_the_fit_is_of_codes_in_evaluation_mode(batches, labelled, getkey, tau):
         "covariance_scale": jnp.float32(0.3),
         "shrinkage": jnp.float32(2.0),
     }
-    fitted = method.regions.fit(state, labelled, hyper)
+    fitted = method.refit(state, {"labelled": labelled}, hyper)
     flat = labelled["image"].reshape(-1, 2, 2, 1)
     codes = method.encode(state, flat).mean.reshape(4, 6, 3)
     means, covariances, present = distributions.gaussian_mixture_fit(
@@ -204,7 +202,8 @@ def test_the_fit_is_of_codes_in_evaluation_mode(batches, labelled, getkey, tau):
     wanted = {"means": means, "covariances": covariances, "present": present}
     assert_near(prior(fitted), wanted, 1e-6)
     # A later fit leaves the scale to the codes, which have followed it.
-    later = method.regions.fit(state._replace(step=jnp.int32(9)), labelled, hyper)
+    later = state._replace(step=jnp.int32(9))
+    later = method.refit(later, {"labelled": labelled}, hyper)
     assert_near(
         prior(later)["covariances"], (covariances - 1e-6 * jnp.eye(3)[None]) / 0.3, 1e-5
     )
@@ -227,7 +226,7 @@ def test_a_combination_without_labels_is_left_out(batches, labelled, getkey):
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params))
         assert np.isfinite(terms["relation"])
     codes = method.prior(getkey(), state, 500)
-    densities = np.asarray(method.regions.log_densities(state, codes))
+    densities = np.asarray(method.log_densities(state, codes))
     assert (densities[:, 2] == -np.inf).all()
     assert np.isfinite(densities[:, [0, 1, 3]]).all()
     assert set(densities.argmax(axis=1)) <= {0, 1, 3}
@@ -239,15 +238,14 @@ def test_a_combination_without_labels_is_left_out(batches, labelled, getkey):
 def test_before_the_fit_no_region_has_a_density(batches, getkey):
     method = create()
     state = method.init(getkey(), batches[0])
-    densities = method.regions.log_densities(state, jnp.zeros((2, 3)))
+    densities = method.log_densities(state, jnp.zeros((2, 3)))
     assert (np.asarray(densities) == -np.inf).all()
 
 
 def test_examples_are_uniform_over_what_is_defined(getkey):
-    from disentangle_jax.methods._absae import _example_sampler
-
     table = data.relation_table(RELATIONS, (2, 2))
-    relation, operands, targets = _example_sampler(table)(getkey(), 3000)
+    learner = RelationalLearner(table, 3, form="nll", batch=8, width=16, depth=1)
+    relation, operands, targets = learner.examples(getkey(), 3000)
     relation, start, end = (
         np.asarray(a).ravel() for a in (relation, operands, targets)
     )
@@ -283,21 +281,21 @@ def test_learns_regions_and_relations(form, rng, labelled, getkey):
         return jax.lax.scan(one, state, numbers)[0]
 
     state = steps(state, jnp.arange(100))
-    state = method.regions.fit(state, labelled, hyper)
+    state = method.refit(state, {"labelled": labelled}, hyper)
     state = steps(state, jnp.arange(100, 200))
     state = steps(state, jnp.arange(200, 300))
     asked = rng.integers(0, 4, 200)
     codes = method.encode(state, jnp.asarray(images(rng, asked))).mean
-    densities = method.regions.log_densities(state, codes)
+    densities = method.log_densities(state, codes)
     assert (np.asarray(densities).argmax(axis=1) == asked).mean() > 0.95
-    table = method.regions.table
+    table = method.table
     for number, own in enumerate(table.operands()):
         start = jnp.asarray(rng.choice(own[:, 0], 100))
         relation = jnp.full(100, number)
-        z = method.regions.draw(key, state, start)
-        symbol = method.regions.symbol(key, state, relation)
-        reached = method.regions.relate(state, symbol, z)[:, 0]
-        found = method.regions.log_densities(state, reached).argmax(axis=1)
+        z = method.draw(key, state, start)
+        symbol = method.symbol(key, state, relation)
+        reached = method.relate(state, symbol, z)[:, 0]
+        found = method.log_densities(state, reached).argmax(axis=1)
         wanted = table.targets[number, np.asarray(start), 0]
         assert (np.asarray(found) == wanted).mean() > 0.95
 
@@ -308,11 +306,11 @@ def test_operators_and_several_results(getkey, batches, labelled):
     method = create(relations=(both,), labelled_batch=4)
     state, terms = trained(method, batches, labelled, getkey())
     assert np.isfinite(terms["relation"])
-    symbol = method.regions.symbol(getkey(), state, jnp.zeros(5, int))
+    symbol = method.symbol(getkey(), state, jnp.zeros(5, int))
     assert symbol.shape == (5, 3)
-    near = method.regions.log_densities(state, symbol)
+    near = method.log_densities(state, symbol)
     assert (np.asarray(near).argmax(axis=1) == 3).mean() > 0.5
-    out = method.regions.relate(state, symbol, jnp.zeros((5, 3)), jnp.ones((5, 3)))
+    out = method.relate(state, symbol, jnp.zeros((5, 3)), jnp.ones((5, 3)))
     assert out.shape == (5, 2, 3)
 
 
@@ -324,12 +322,12 @@ def test_five_lanes_equal_solo(batches, labelled, getkey):
     hyper = {name: jnp.full(5, value, jnp.float32) for name, value in HYPER.items()}
     hyper["tau"] = taus
     step = jax.jit(jax.vmap(method.step, in_axes=(0, 0, None, 0)))
-    fit = jax.jit(jax.vmap(method.regions.fit, in_axes=(0, None, 0)))
+    refit = jax.jit(jax.vmap(method.refit, in_axes=(0, None, 0)))
     fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
     lanes = jax.vmap(method.init, in_axes=(0, None))(keys, batches[0])
     for number, batch in enumerate(batches):
         if number == WARMUP:
-            lanes = fit(lanes, labelled, hyper)
+            lanes = refit(lanes, {"labelled": labelled}, hyper)
         batch = {**batch, "labelled": labelled}
         lanes, _ = step(fold(keys, number), lanes, batch, hyper)
     for number in (1, 4):
@@ -349,6 +347,34 @@ def test_eight_devices_equal_one(batches, labelled, getkey):
     everywhere = jax.device_put(labelled, NamedSharding(mesh, P()))
     eight, _ = trained(method, split, everywhere, key)
     assert_models_near(eight, one)
+
+
+def test_labelled_images_are_constants():
+    """As many per combination as the lane with the largest tau takes."""
+    every = np.arange(8)
+    dataset = data.Dataset(
+        name="tiny",
+        factor_names=("first", "second"),
+        factor_sizes=(2, 2),
+        image_shape=(2, 2, 1),
+        images=lambda i: (
+            np.ones((len(i), 2, 2, 1), np.uint8) * np.uint8(i)[:, None, None, None]
+        ),
+        factor_table=np.stack(np.divmod(every % 4, 2), axis=1),
+        indices=every,
+    )
+    lanes = [{"tau": 1.0}, {"tau": 2.5}]
+    made = create().constants(dataset, lanes, seed=0)
+    shapes = create().constant_shapes(dataset, lanes)
+    assert made["labelled"]["image"].shape == (4, 3, 2, 2, 1)
+    jax.tree.map(lambda a, s: (a.shape, a.dtype) == (s.shape, s.dtype), made, shapes)
+    assert made["labelled"]["count"].tolist() == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("every, due", [(0, [2]), (3, [2, 5, 8])])
+def test_steps_before_which_regions_are_fitted(every, due):
+    method = create(refit_every=every)
+    assert [step for step in range(10) if method.refit_due(step)] == due
 
 
 def test_wrong_options():

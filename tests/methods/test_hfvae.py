@@ -11,7 +11,7 @@ import optax
 import pytest
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import methods, models, training
+from disentangle_jax import methods, models, sampling, training
 
 SHAPE = (4, 4, 1)
 SIZE = 20
@@ -216,6 +216,7 @@ def test_gradients_are_finite_at_low_temperature(images, getkey):
 def test_code_is_means_then_most_probable_classes(images, getkey):
     model, method, init, _ = compiled((3, 2), (1, 2, 1))
     assert method.latent_groups == (1, 1, 3, 2)
+    assert "discrete_variables" in method.evaluators
     state = init(getkey(), images)
     x, variables = images["image"], {"params": state.params}
     code = jax.jit(method.encode)(state, x)
@@ -323,7 +324,9 @@ def test_prior_samples_have_the_given_correlation(images, getkey):
     assert codes.shape == (4000, 5)
     assert np.corrcoef(codes[:, :2].T)[0, 1] == pytest.approx(0.6, abs=0.05)
     np.testing.assert_array_equal(codes[:, 2:].sum(axis=1), np.ones(4000))
-    assert compiled()[1].prior is None
+    key, plain = getkey(), compiled()[1]
+    codes = plain.prior(key, None, 4000)
+    np.testing.assert_array_equal(codes, sampling.prior(key, 4000, 2, discrete=(3,)))
 
 
 @pytest.mark.parametrize("kind, groups", [("full", (2, 1)), ("between", (1, 1, 1))])
@@ -406,6 +409,7 @@ def test_baselines_on_the_same_networks(name, hyper, images, getkey):
     method = methods.create(name, model, optax.scale_by_adam(), dataset_size=SIZE)
     # Each latent is a variable of its own for scores and hybrids.
     assert method.latent_groups == (1, 1) and method.discrete == ()
+    assert "discrete_variables" not in method.evaluators
     state = jax.jit(method.init)(getkey(), images)
     hyper = {**hyper, "learning_rate": 1e-2}
     _, terms = jax.jit(method.step)(getkey(), state, images, hyper)

@@ -9,8 +9,10 @@ import numpy as np
 import optax
 import pytest
 
+from disentangle_jax import data as data_lib
 from disentangle_jax import losses, methods, models, sampling
 from disentangle_jax.types import Posterior
+from tests.methods.compiled import Compiled
 
 SHAPE = (8, 8, 1)
 
@@ -29,11 +31,12 @@ HYPER = {
 CHOICES = {"factor_vae": {"critic_width": 8}}
 
 
+@functools.cache
 def create(name, **more):
     model = models.create("fc1200", SHAPE, width=8, latent_dim=3)
     if name in ("ae", "wae"):
         model = Deterministic(model)
-    return methods.create(
+    method = methods.create(
         name,
         model,
         optax.scale_by_adam(),
@@ -42,6 +45,7 @@ def create(name, **more):
         **CHOICES.get(name, {}),
         **more,
     )
+    return Compiled(method)
 
 
 class Deterministic:
@@ -61,7 +65,7 @@ def hyper(name):
     return {**values, "learning_rate": 1e-2}
 
 
-def batch(key, rows=8):
+def batch(key, rows=16):
     keys = jax.random.split(key, 4)
     image = functools.partial(jax.random.randint, shape=(rows, *SHAPE), minval=0)
     return {
@@ -74,10 +78,10 @@ def batch(key, rows=8):
 
 def fed(method, examples):
     names = {
-        "images": ("image",),
-        "pairs": ("image", "image2"),
-        "labels": ("image", "labelled_image", "labels"),
-    }[method.feed]
+        data_lib.Images(): ("image",),
+        data_lib.ImagePairs(): ("image", "image2"),
+        data_lib.LabelledImages(): ("image", "labelled_image", "labels"),
+    }[method.inputs]
     return {name: examples[name] for name in names}
 
 
@@ -90,11 +94,10 @@ def test_loss_falls_on_one_batch(name, getkey):
     method = create(name)
     data = fed(method, batch(getkey()))
     state = method.init(getkey(), data)
-    step = jax.jit(method.step)
     key, seen = getkey(), []
     numbers = hyper(name) | ({"c_max": 0.0} if name == "annealed_vae" else {})
     for _ in range(30):
-        state, terms = step(key, state, data, numbers)
+        state, terms = method.step(key, state, data, numbers)
         seen.append(float(terms["loss"]))
     assert seen[-1] < seen[0]
     assert int(state.step) == 30
@@ -121,13 +124,14 @@ def test_step_is_the_gradient_of_the_named_objective(getkey):
             x, method.decode(at, z), z, mean, log_var, beta=3.0, dataset_size=100
         )
 
-    (value, parts), grads = jax.value_and_grad(loss, has_aux=True)(state.params)
+    gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))
+    (value, parts), grads = gradient(state.params)
     assert float(terms["loss"]) == pytest.approx(float(value), rel=1e-6)
     assert float(terms["total_correlation"]) == pytest.approx(
         float(parts["total_correlation"]), rel=1e-5
     )
     adam = optax.adam(1e-2)
-    updates, _ = adam.update(grads, adam.init(state.params))
+    updates, _ = jax.jit(adam.update)(grads, adam.init(state.params))
     expected = optax.apply_updates(state.params, updates)
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), new.params, expected
@@ -139,8 +143,8 @@ def test_accumulated_gradients_equal_one_large_batch(getkey):
     halves = [batch(getkey())["image"] for _ in range(2)]
     model = Deterministic(models.create("fc1200", SHAPE, width=8, latent_dim=3))
     twice = optax.MultiSteps(optax.scale_by_adam(), 2).gradient_transformation()
-    split = methods.create("ae", model, twice)
-    whole = methods.create("ae", model, optax.scale_by_adam())
+    split = Compiled(methods.create("ae", model, twice))
+    whole = Compiled(methods.create("ae", model, optax.scale_by_adam()))
     start = split.init(getkey(), {"image": halves[0]})
     numbers, key = hyper("ae"), getkey()
     state, _ = split.step(key, start, {"image": halves[0]}, numbers)
@@ -204,7 +208,7 @@ def test_factor_vae_updates_each_network_by_its_own_loss(batches, getkey):
         odds = functools.partial(critic.apply, {"params": params})
         return losses.discriminator_loss(odds(z[:half]), odds(permuted))
 
-    value, grads = jax.value_and_grad(critic_loss)(state.params["critic"])
+    value, grads = jax.jit(jax.value_and_grad(critic_loss))(state.params["critic"])
     assert float(terms["critic_loss"]) == pytest.approx(float(value), rel=1e-5)
     adam = optax.adam(1e-4, b1=0.5, b2=0.9)
     updates, _ = adam.update(grads, adam.init(state.params["critic"]))
@@ -241,13 +245,12 @@ def test_pairs_share_what_differs_little(getkey):
 
 def test_labels_pull_their_latent(getkey):
     method = create("few_labels_vae")
-    data = fed(method, batch(getkey(), rows=16))
+    data = fed(method, batch(getkey()))
     state = method.init(getkey(), data)
-    step = jax.jit(method.step)
     numbers = hyper("few_labels_vae") | {"gamma_sup": 100.0}
     first = None
     for _ in range(100):
-        state, terms = step(getkey(), state, data, numbers)
+        state, terms = method.step(getkey(), state, data, numbers)
         first = first or float(terms["alignment"])
     assert float(terms["alignment"]) < 0.9 * first
     x = data["labelled_image"].astype(jnp.float32) / 255
@@ -265,13 +268,15 @@ COUPLED = ("vae", "beta_tc_vae", "dip_vae_ii", "wae", "factor_vae", "ada_gvae")
 def test_pmapped_step_equals_one_device(name, getkey):
     single = create(name)
     spread = create(name, axis_name="data")
-    data = fed(single, batch(getkey(), rows=16))
+    data = fed(single, batch(getkey()))
     state = single.init(getkey(), data)
     key, numbers = getkey(), hyper(name)
-    expected, terms = jax.jit(single.step)(key, state, data, numbers)
+    expected, terms = single.step(key, state, data, numbers)
     shards = jax.tree.map(lambda a: a.reshape(8, 2, *a.shape[1:]), data)
-    mapped = jax.pmap(spread.step, axis_name="data", in_axes=(None, None, 0, None))
-    got, got_terms = mapped(key, state, shards, numbers)
+    mapped = jax.pmap(
+        spread.method.step, axis_name="data", in_axes=(None, None, 0, None)
+    )
+    got, got_terms = jax.device_get(mapped(key, state, shards, numbers))
     for term in terms:
         np.testing.assert_allclose(got_terms[term], terms[term], rtol=2e-5, atol=1e-6)
     # Adam divides a gradient by its size: compare where that is well conditioned.
@@ -307,27 +312,104 @@ def test_reconstruction_by_name(kind, getkey):
     assert float(shown.mean()) == (0.5 if kind == "bernoulli" else 0.0)
 
 
-def test_adding_a_method_takes_a_loss(getkey):
-    """The smallest method: a denoising autoencoder in six lines."""
-
-    def denoising(networks, key, step, batch, hyper):
-        x = batch["image"]
-        noisy = x + hyper["sigma"] * jax.random.normal(key, x.shape)
-        logits = networks.decode(networks.encode(noisy).mean)
-        loss = losses.bernoulli_reconstruction(x, logits).mean()
-        return loss, {"reconstruction": loss}
-
+def test_adding_a_method_takes_a_loss(getkey, tmp_path, monkeypatch):
+    """The smallest method: a denoising autoencoder, in a module outside the package."""
+    (tmp_path / "my_methods.py").write_text(MY_METHODS)
+    monkeypatch.syspath_prepend(tmp_path)
+    name = "my_methods:Denoising"
+    assert methods.hyperparameters(name) == {"sigma": 0.1}
+    assert methods.options(name) == {"reconstruction": "bernoulli", "clip": True}
+    assert methods.describe(name).summary == "Reconstructs images from noisy copies."
+    assert "Denoising" not in methods.names()
     model = models.create("fc1200", SHAPE, width=8, latent_dim=3)
-    method = methods.gradient_method(
-        model, denoising, optax.scale_by_adam(), output=jax.nn.sigmoid
+    with pytest.raises(ValueError, match="Did you mean 'clip'?"):
+        methods.create(name, model, optax.scale_by_adam(), clipp=False)
+    method = methods.create(
+        name, model, optax.scale_by_adam(), reconstruction="mse", clip=False
     )
+    assert method.likelihood.name == "mse" and not method.clip
     data = {"image": batch(getkey())["image"]}
     state = method.init(getkey(), data)
     numbers = {"sigma": 0.1, "learning_rate": 1e-2}
-    _, first = method.step(getkey(), state, data, numbers)
+    step = jax.jit(method.step)
+    _, first = step(getkey(), state, data, numbers)
     for _ in range(20):
-        state, terms = jax.jit(method.step)(getkey(), state, data, numbers)
+        state, terms = step(getkey(), state, data, numbers)
     assert terms["loss"] < first["loss"]
+    short = methods.create("my_methods:blurred_vae", model, optax.scale_by_adam())
+    assert short.likelihood.name == "box_blur_mse"
+    with pytest.raises(ValueError, match="must name a method"):
+        methods.create("my_methods:jnp", model, optax.scale_by_adam())
+
+
+MY_METHODS = '''
+import dataclasses
+import jax
+import jax.numpy as jnp
+from disentangle_jax import losses, methods
+
+
+@methods.define(
+    hyperparameters={"sigma": methods.Hyperparameter(0.1, doc="noise")},
+    reference="Vincent et al. 2008",
+)
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Denoising(methods.GradientMethod):
+    """Reconstructs images from noisy copies."""
+
+    clip: bool = True
+
+    def loss(self, networks, key, step, batch, hyper):
+        x = batch["image"]
+        noisy = x + hyper["sigma"] * jax.random.normal(key, x.shape)
+        noisy = jnp.clip(noisy, 0.0, 1.0) if self.clip else noisy
+        logits = networks.decode(networks.encode(noisy).mean)
+        error = self.likelihood.loss(x, logits).mean()
+        return error, {"reconstruction": error}
+
+
+@methods.define()
+def blurred_vae(
+    model, optimizer, *, likelihood=losses.likelihood("box_blur_mse"), axis_name
+):
+    return methods.one_objective(model, losses.vae, optimizer, likelihood, axis_name)
+'''
+
+
+def test_a_parameter_without_default_must_be_known():
+    with pytest.raises(ValueError, match="`sise` of 'wrong' must have a default or be"):
+
+        @methods.define()
+        def wrong(model, optimizer, *, likelihood, sise):
+            pass
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_methods_describe_themselves(name):
+    description = methods.describe(name)
+    assert description.summary.endswith(".") and description.reference
+    for hyperparameter in description.hyperparameters.values():
+        assert hyperparameter.doc
+        if hyperparameter.default is not None:
+            hyperparameter.check("method.x", hyperparameter.default)
+
+
+@pytest.mark.parametrize(
+    "name, field, value, message",
+    [
+        ("beta_vae", "beta", None, "`method.beta` must be set; add --config.method.b"),
+        ("beta_vae", "beta", -1.0, "`method.beta` must be non-negative and finite"),
+        ("beta_vae", "beta", np.inf, "must be non-negative and finite, got inf"),
+        ("beta_vae", "beta", np.nan, "must be non-negative and finite, got nan"),
+        ("hfvae", "temperature", 0.0, "must be positive and finite, got 0.0"),
+        ("ada_gvae", "ratio", 1.5, "must be non-negative and at most 1 and finite"),
+    ],
+)
+def test_ranges_of_hyperparameters(name, field, value, message):
+    known = methods.describe(name).hyperparameters[field]
+    assert known.check(f"method.{field}", 1) == 1.0
+    with pytest.raises(ValueError, match=message):
+        known.check(f"method.{field}", value)
 
 
 @pytest.mark.parametrize(
@@ -347,17 +429,9 @@ def test_wrong_names_and_choices(name, choices, message):
         methods.create(name, model, optax.scale_by_adam(), **choices)
 
 
-def test_method_is_small_data():
-    fields = [field.name for field in dataclasses.fields(methods.Method)]
-    assert fields == [
-        "init",
-        "step",
-        "encode",
-        "decode",
-        "output",
-        "latent_groups",
-        "discrete",
-        "prior",
-        "feed",
-        "regions",
-    ]
+def test_methods_are_immutable():
+    method = create("vae").method
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        method.axis_name = "data"
+    assert method.evaluators == ("codes", "reconstruction", "generation")
+    assert method.constants(None, [], seed=0) == {} and not method.refit_due(0)

@@ -12,7 +12,7 @@ MEAN, DEVIATION = (0.5, 0.25, 0.1), (0.2, 0.5, 1.0)
 
 
 def build(reconstruction):
-    model = models.create("fc1200", (64, 64, 3), width=4, latent_dim=2)
+    model = models.create("fc1200", (8, 8, 3), width=4, latent_dim=2)
     return methods.create(
         "beta_vae", model, optax.scale_by_adam(), reconstruction=reconstruction
     )
@@ -20,8 +20,8 @@ def build(reconstruction):
 
 def test_loss_code_and_output_are_those_of_standardised_images(getkey, rng):
     plain = build("mse")
-    method = methods.standardized(plain, MEAN, DEVIATION)
-    image = rng.integers(0, 256, (4, 64, 64, 3), dtype=np.uint8)
+    method = methods.Standardized(plain, MEAN, DEVIATION)
+    image = rng.integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
     scaled = ((image / 255.0 - MEAN) / DEVIATION).astype(np.float32)
     state = method.init(getkey(), {"image": jnp.asarray(image)})
     hyper = {"beta": 2.0, "learning_rate": 0.1}
@@ -45,4 +45,4 @@ def test_loss_code_and_output_are_those_of_standardised_images(getkey, rng):
 
 def test_a_bernoulli_decoder_is_refused():
     with pytest.raises(ValueError, match="'mse'"):
-        methods.standardized(build("bernoulli"), MEAN, DEVIATION)
+        methods.Standardized(build("bernoulli"), MEAN, DEVIATION)

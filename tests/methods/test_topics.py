@@ -11,7 +11,7 @@ import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from disentangle_jax import methods, models
+from disentangle_jax import data, methods, models
 
 WORDS, SIZE = 6, 20
 HYPER = {"alpha": 0.7, "beta": 0.1, "gamma": 4.0, "learning_rate": 1e-2}
@@ -31,7 +31,7 @@ def compiled(name="prodlda", **choices):
 
 @pytest.fixture
 def documents(rng):
-    return {"image": jnp.asarray(rng.poisson(1.5, (4, WORDS)), jnp.uint16)}
+    return {"counts": jnp.asarray(rng.poisson(1.5, (4, WORDS)), jnp.uint16)}
 
 
 def normal(z, mean, variance):
@@ -86,7 +86,7 @@ def test_loss_of_a_step_equals_loops(
     model, method, init, step = compiled(name, **choices)
     assert method.prior_variance == prior_variance
     assert method.latent_groups == groups
-    assert method.feed == "documents"
+    assert method.inputs == data.WordCounts()
     state = init(getkey(), documents)
     key = getkey()
     _, terms = step(key, state, documents, HYPER)
@@ -97,13 +97,13 @@ def test_loss_of_a_step_equals_loops(
         out = model.apply(variables, value, method=of, train=True, **kept)
         return out[0] if kept else out
 
-    mean, log_var, _ = trained(documents["image"].astype(jnp.float32), "encode")
+    mean, log_var, _ = trained(documents["counts"].astype(jnp.float32), "encode")
     variance = np.exp(np.asarray(log_var, np.float64))
     noise = jax.random.normal(jax.random.fold_in(key, 0), mean.shape)
     z = mean + jnp.exp(0.5 * log_var) * noise
     logits = np.asarray(trained(z, "decode"), np.float64)
     want = expected_loss(
-        np.asarray(documents["image"], np.float64),
+        np.asarray(documents["counts"], np.float64),
         logits,
         np.asarray(z, np.float64),
         np.asarray(mean, np.float64),
@@ -132,7 +132,7 @@ def test_loss_falls_and_the_code_decodes(name, documents, getkey):
         state, terms = step(key, state, documents, HYPER)
         seen.append(float(terms["loss"]))
     assert seen[-1] < seen[0]
-    x = documents["image"].astype(jnp.float32)
+    x = documents["counts"].astype(jnp.float32)
     code = method.encode(state, x).mean
     assert code.shape == (4, 4)
     words = method.output(method.decode(state, code))
@@ -140,9 +140,16 @@ def test_loss_falls_and_the_code_decodes(name, documents, getkey):
 
 
 def test_counts_are_not_pixels(documents):
-    x = methods.as_unit_interval(documents["image"])
+    x = methods.as_unit_interval(documents["counts"])
     assert x.dtype == jnp.float32
-    np.testing.assert_array_equal(x, np.asarray(documents["image"], np.float32))
+    np.testing.assert_array_equal(x, np.asarray(documents["counts"], np.float32))
+
+
+def test_prior_has_its_variance(documents, getkey):
+    _, method, init, _ = compiled("prodlda", concentration=0.5, groups=(1, 3))
+    codes = method.prior(getkey(), init(getkey(), documents), 4000)
+    assert codes.shape == (4000, 4)
+    assert float(codes.var()) == pytest.approx(1.5, rel=0.05)
 
 
 def test_lanes_equal_runs_of_their_own(documents, getkey):

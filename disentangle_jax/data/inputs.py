@@ -1,0 +1,216 @@
+"""What a batch carries: the arrays that a method trains on.
+
+A method declares one input, training asks it for the batches. Yours is a subclass of
+:class:`Input`.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from disentangle_jax.data.dataset import Dataset
+from disentangle_jax.data.device import device_sampler
+from disentangle_jax.data.streaming import pipeline
+from disentangle_jax.data.text import Corpus
+
+Batch = dict[str, np.ndarray]
+Shapes = dict[str, jax.ShapeDtypeStruct]
+Draw = Callable[[jax.Array, int, dict], dict]
+
+
+class Input:
+    """The arrays of a training batch and where they come from.
+
+    ``settings`` is the config section ``data``: a mapping with the fields ``name``,
+    ``changed_factors`` and ``num_labels``.
+
+    Attributes:
+      observation: name of the array that the networks see.
+    """
+
+    observation: str = "image"
+
+    def check(self, dataset: Dataset, settings: Mapping[str, Any]) -> None:
+        """Raises ValueError where the dataset cannot supply the batches."""
+        if isinstance(dataset, Corpus):
+            raise _wrong_kind(settings, "images", "documents")
+
+    def shapes(self, dataset: Dataset, batch_size: int) -> Shapes:
+        """Returns the shape and type of each array of a batch."""
+        raise NotImplementedError
+
+    def stream(
+        self,
+        dataset: Dataset,
+        settings: Mapping[str, Any],
+        *,
+        batch_size: int,
+        seed: int,
+        start_step: int,
+        num_steps: int | None,
+        prefetch: int,
+        process_index: int,
+        process_count: int,
+    ) -> Iterator[Batch]:
+        """Yields batches; batch ``t`` is a function of the seed and ``t`` alone.
+
+        Args:
+          dataset: the training split.
+          settings: the config section ``data``.
+          batch_size: size of the *global* batch, over all processes.
+          seed: seed of the order.
+          start_step: step of the first batch.
+          num_steps: number of batches; None for an endless stream.
+          prefetch: number of batches prepared in advance.
+          process_index: which shard of each batch to yield.
+          process_count: number of shards; in order, they concatenate to the batch.
+        """
+        raise NotImplementedError
+
+    def on_device(self, dataset: Dataset) -> tuple[Draw, dict]:
+        """Returns ``(draw, arrays)`` as :func:`device_sampler` does.
+
+        Raises:
+          ValueError: such batches must be streamed.
+        """
+        raise ValueError(
+            "config: `train.input` must be 'stream' for methods that see pairs, "
+            "labels or documents."
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Images(Input):
+    """``image``, uint8 ``[B, H, W, C]``."""
+
+    def shapes(self, dataset: Dataset, batch_size: int) -> Shapes:
+        shape = (batch_size, *dataset.image_shape)
+        return {"image": jax.ShapeDtypeStruct(shape, "uint8")}
+
+    def stream(self, dataset, settings, **stream: int) -> Iterator[Batch]:
+        batches = pipeline(dataset, **stream)
+        return ({"image": batch["image"]} for batch in batches)
+
+    def on_device(self, dataset: Dataset) -> tuple[Draw, dict]:
+        return device_sampler(dataset)
+
+
+@dataclasses.dataclass(frozen=True)
+class ImagePairs(Input):
+    """``image`` and ``image2``, which differs in ``changed_factors`` factors."""
+
+    def check(self, dataset: Dataset, settings: Mapping[str, Any]) -> None:
+        super().check(dataset, settings)
+        _check_factors(dataset, settings)
+
+    def shapes(self, dataset: Dataset, batch_size: int) -> Shapes:
+        image = Images().shapes(dataset, batch_size)["image"]
+        return {"image": image, "image2": image}
+
+    def stream(self, dataset, settings, **stream: int) -> Iterator[Batch]:
+        changed = settings["changed_factors"]
+        changed = int(changed) if changed.isdigit() else changed
+        batches = pipeline(dataset, pairs=changed, **stream)
+        return (
+            {name: batch[name] for name in ("image", "image2")} for batch in batches
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledImages(Input):
+    """``image``, and ``labelled_image`` with ``labels``, int32 ``[B, K]``.
+
+    The labelled images are ``num_labels`` images that the seed chooses, which are
+    repeated in a fixed order.
+    """
+
+    def check(self, dataset: Dataset, settings: Mapping[str, Any]) -> None:
+        count = len(dataset.indices)
+        if settings["num_labels"] > count:
+            raise ValueError(
+                f"config: `data.num_labels` must be at most the {count} training "
+                f"images of {settings['name']}, got {settings['num_labels']}."
+            )
+        super().check(dataset, settings)
+        _check_factors(dataset, settings)
+
+    def shapes(self, dataset: Dataset, batch_size: int) -> Shapes:
+        image = Images().shapes(dataset, batch_size)["image"]
+        labels = jax.ShapeDtypeStruct((batch_size, len(dataset.factor_sizes)), "int32")
+        return {"image": image, "labelled_image": image, "labels": labels}
+
+    def stream(
+        self,
+        dataset,
+        settings,
+        *,
+        batch_size: int,
+        seed: int,
+        start_step: int,
+        process_index: int,
+        process_count: int,
+        **stream: int | None,
+    ) -> Iterator[Batch]:
+        rng = np.random.default_rng([seed, settings["num_labels"]])
+        known = rng.choice(dataset.indices, settings["num_labels"], replace=False)
+        shard = batch_size // process_count
+        rows = np.arange(process_index * shard, (process_index + 1) * shard)
+        batches = pipeline(
+            dataset,
+            batch_size=batch_size,
+            seed=seed,
+            start_step=start_step,
+            process_index=process_index,
+            process_count=process_count,
+            **stream,
+        )
+        for step, batch in enumerate(batches, start_step):
+            chosen = known[(step * batch_size + rows) % len(known)]
+            yield {
+                "image": batch["image"],
+                "labelled_image": dataset.images(chosen),
+                "labels": dataset.factors(chosen).astype(np.int32),
+            }
+
+
+@dataclasses.dataclass(frozen=True)
+class WordCounts(Input):
+    """``counts``, uint16 ``[B, V]``, of a :class:`Corpus`."""
+
+    observation = "counts"
+
+    def check(self, dataset: Dataset, settings: Mapping[str, Any]) -> None:
+        if not isinstance(dataset, Corpus):
+            raise _wrong_kind(settings, "documents", "images")
+        empty = int((dataset.lengths[dataset.indices] == 0).sum())
+        if empty:
+            raise ValueError(
+                f"config: `data.name`: {empty} training documents of "
+                f"{settings['name']} have no words; leave them out with "
+                "Corpus.without_empty()."
+            )
+
+    def shapes(self, dataset: Dataset, batch_size: int) -> Shapes:
+        shape = (batch_size, *dataset.image_shape)
+        return {"counts": jax.ShapeDtypeStruct(shape, "uint16")}
+
+    def stream(self, dataset, settings, **stream: int) -> Iterator[Batch]:
+        batches = pipeline(dataset, **stream)
+        return ({"counts": batch["image"]} for batch in batches)
+
+
+def _wrong_kind(settings: Mapping[str, Any], needed: str, held: str) -> ValueError:
+    return ValueError(
+        f"config: `method.name` needs {needed}, and {settings['name']} holds {held}."
+    )
+
+
+def _check_factors(dataset: Dataset, settings: Mapping[str, Any]) -> None:
+    if not dataset.factor_sizes:
+        raise ValueError(
+            "config: `method.name` needs a dataset with factors, and "
+            f"{settings['name']} has none."
+        )

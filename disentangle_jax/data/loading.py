@@ -1,0 +1,62 @@
+"""Loads a dataset by name."""
+
+import inspect
+import os
+
+from disentangle_jax.data import catalogue, from_tfds
+from disentangle_jax.data.dataset import Dataset
+from disentangle_jax.registry import imported
+from disentangle_jax.types import unknown_name
+
+
+def load(
+    name: str,
+    *,
+    data_dir: str | os.PathLike | None = None,
+    split: str = "train",
+    **options: object,
+) -> Dataset:
+    """Returns a dataset by name.
+
+    Indices address the whole dataset whatever the split (see :class:`Dataset`): a split
+    decides which of them are *drawn*. Datasets that their publishers ship in one piece
+    are split 70/10/20 by :func:`split_indices`. Where the publisher ships a test part,
+    ``"test"`` is that part, and ``"train"`` and ``"validation"`` share the publisher's
+    training part 90/10 by the same fixed seed.
+
+    Args:
+      name: one of :func:`names`, or ``package.module:function`` of your own dataset
+        function ``(*, data_dir=None, split="train", **options) -> Dataset``.
+      data_dir: folder that holds the publisher's files, or those that TensorFlow
+        Datasets made of them; None for ``DISENTANGLE_DATA_DIR``, else
+        ``~/disentangle_data``. Rendered datasets read no files.
+      split: ``"train"``, ``"validation"``, ``"test"`` or ``"all"``.
+      **options: options of the dataset, listed in the docstring of its function.
+    """
+    if ":" in name:
+        function = imported(name, "data.load", "name")
+    else:
+        function = catalogue.find(name, "data.load")
+    parameters = inspect.signature(function).parameters
+    if all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
+        for option in options:
+            if option not in parameters:
+                known = sorted(parameters)
+                raise unknown_name(f"data.load({name!r})", "options", option, known)
+    try:
+        dataset = function(data_dir=data_dir, split=split, **options)
+    except FileNotFoundError:
+        description = getattr(function, "description", None)
+        if (
+            options
+            or description is None
+            or from_tfds.prepared_folder(description, data_dir) is None
+        ):
+            raise
+        return from_tfds.load_prepared(description, data_dir, split)
+    if not isinstance(dataset, Dataset):
+        raise TypeError(
+            f"data.load: `name` must name a function that returns a data.Dataset, and "
+            f"{name} returned {type(dataset).__name__}."
+        )
+    return dataset

@@ -1,0 +1,67 @@
+"""Draws which factors change between the two images of a pair."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+
+def pair_factors(
+    key: jax.Array,
+    factors: ArrayLike,
+    factor_sizes: tuple[int, ...],
+    *,
+    k: int | str = "uniform",
+) -> tuple[jax.Array, jax.Array]:
+    """Returns the factors of each image's partner, which differ in ``k`` factors.
+
+    Pure JAX, usable inside ``jit``. Factors with a single value never change. Unlike
+    here, disentanglement_lib (dlib) draws the new values from NumPy's global state, so
+    that a seed does not determine the data.
+
+    Args:
+      key: typed PRNG key.
+      factors: ``[n, K]`` factors of the first images.
+      factor_sizes: number of values of each factor.
+      k: how many factors change. ``"uniform"``: k ~ U[1, K] per pair (Ada-GVAE's text;
+        Overlooked Implications, App. B.3). An int: always that many. In both cases each
+        changed factor takes a *different* value, uniformly. ``"dlib"``: k' ~
+        U[1, K - 1], then 1 or k' factors with equal probability are drawn again
+        uniformly, so that they may keep their value (disentanglement_lib's code).
+
+    Returns:
+      ``(partner [n, K] int32, changed [n, K] bool)``.
+    """
+    sizes = np.asarray(factor_sizes)
+    movable = sizes > 1
+    count = int(movable.sum())
+    if k not in ("uniform", "dlib") and not (
+        isinstance(k, int | np.integer) and 1 <= k <= count
+    ):
+        raise ValueError(
+            "pair_factors: `k` must be 'uniform', 'dlib' or a number of factors in "
+            f"[1, {count}], got {k!r}."
+        )
+    if k == "dlib" and count < 2:
+        raise ValueError("pair_factors: `k` 'dlib' needs at least two factors.")
+    factors = jnp.asarray(factors, jnp.int32)
+    n = factors.shape[0]
+    count_key, flip_key, order_key, value_key = jax.random.split(key, 4)
+    if k == "uniform":
+        changes = jax.random.randint(count_key, (n, 1), 1, count + 1)
+    elif k == "dlib":
+        many = jax.random.randint(count_key, (n, 1), 1, count)
+        changes = jnp.where(jax.random.bernoulli(flip_key, 0.5, (n, 1)), many, 1)
+    else:
+        changes = jnp.full((n, 1), k)
+    # A random order of the factors, with those that cannot change at the end.
+    scores = jax.random.uniform(order_key, factors.shape) + ~movable[None]
+    rank = jnp.argsort(jnp.argsort(scores, axis=-1), axis=-1)
+    changed = rank < changes
+    limit = jnp.asarray(sizes, jnp.int32)[None]
+    if k == "dlib":
+        drawn = jax.random.randint(value_key, factors.shape, 0, limit)
+    else:
+        step = jax.random.randint(value_key, factors.shape, 1, jnp.maximum(limit, 2))
+        drawn = (factors + step) % limit
+    return jnp.where(changed, drawn, factors), changed

@@ -1,0 +1,134 @@
+"""20 Newsgroups as bags of words."""
+
+import pathlib
+import pickle
+
+import numpy as np
+import scipy.sparse
+
+from disentangle_jax.data.catalogue import define
+from disentangle_jax.data.publisher_files import Folder, find, reading
+from disentangle_jax.data.text import Corpus
+from disentangle_jax.types import unknown_name
+
+ETM_PARTS = {"train": "tr", "validation": "va", "test": "ts"}
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads pickled lists and strings; rejects anything that could run code."""
+
+    def find_class(self, module: str, name: str) -> type:
+        raise ValueError(f"a list of words must not need {module}.{name}")
+
+
+def _read_etm(folder: pathlib.Path, split: str) -> Corpus:
+    """Reads the files of the Embedded Topic Model's scripts."""
+    import scipy.io
+
+    path = folder / "vocab.pkl"
+    with reading(path), path.open("rb") as file:
+        vocabulary = _PlainUnpickler(file).load()
+    known = [*ETM_PARTS, "all"]
+    if split not in known:
+        raise unknown_name("data.load", "split", split, known)
+    rows = []
+    for part in ETM_PARTS.values() if split == "all" else (ETM_PARTS[split],):
+        lists = []
+        for kind in ("tokens", "counts"):
+            path = folder / f"bow_{part}_{kind}.mat"
+            with reading(path):
+                cells = scipy.io.loadmat(path)[kind].squeeze(0)
+            lists.append([np.ravel(cell).astype(np.int64) for cell in cells])
+        tokens, counts = lists
+        ends = np.cumsum([0, *map(len, tokens)])
+        content = np.concatenate(counts), np.concatenate(tokens), ends
+        shape = len(tokens), len(vocabulary)
+        with reading(path):
+            rows.append(scipy.sparse.csr_array(content, shape))
+    return Corpus(
+        "newsgroups", scipy.sparse.csr_array(scipy.sparse.vstack(rows)), vocabulary
+    )
+
+
+@define(
+    factors={"newsgroup": 20},
+    size="11,314 + 7,532 documents",
+    licence="public posts, no licence stated",
+    fetch="http://qwone.com/~jason/20Newsgroups (sklearn.datasets.fetch_20newsgroups"
+    "(data_home=DIR) does)",
+    files="20news-bydate_py3.pkz (or the ETM files bow_*_tokens.mat, bow_*_counts.mat "
+    "and vocab.pkl)",
+    patterns=("20news-bydate_py3.pkz", "bow_tr_tokens.mat", "bow/bow_tr_tokens.mat"),
+    documents=True,
+)
+def newsgroups(
+    *,
+    data_dir: Folder = None,
+    split: str = "train",
+    vocabulary_size: int = 2000,
+    max_document_share: float = 0.7,
+    remove: tuple[str, ...] = ("headers", "footers", "quotes"),
+) -> Corpus:
+    """20 Newsgroups by date as bags of words: 11,314 training and 7,532 test posts.
+
+    The vocabulary follows the topic-model papers (NVDM, ProdLDA): the
+    ``vocabulary_size`` words that occur in most training posts, out of the lower-case
+    words of letters that are not English stop words and occur in at most
+    ``max_document_share`` of the posts. Posts without any of these words are not drawn:
+    ``indices`` leaves them out (ProdLDA's code drops them too).
+
+    Files in the layout of the Embedded Topic Model's scripts (``bow_tr_tokens.mat`` …,
+    ``vocab.pkl``) are read with their own vocabulary and parts, without newsgroups.
+
+    Args:
+      data_dir: folder with scikit-learn's 20news-bydate_py3.pkz, or of ETM files.
+      split: ``"train"`` and ``"validation"`` share the training posts 90/10, ``"test"``
+        is the test posts, ``"all"`` both in that order.
+      vocabulary_size: number of words (2000 in NVDM; 1995 in ProdLDA).
+      max_document_share: words that occur in a larger share of the posts are dropped.
+      remove: parts of a post to remove first, as in scikit-learn.
+    """
+    from sklearn.datasets import fetch_20newsgroups
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    found = find(newsgroups.description, data_dir)
+    if found.suffix == ".mat":
+        return _read_etm(found.parent, split)
+
+    def posts(subset: str):
+        with reading(found):
+            return fetch_20newsgroups(
+                data_home=found.parent,
+                subset=subset,
+                remove=remove,
+                download_if_missing=False,
+            )
+
+    counter = CountVectorizer(
+        stop_words="english",
+        token_pattern=r"(?u)\b[a-z][a-z]+\b",
+        max_df=max_document_share,
+        max_features=None,
+    )
+    train = posts("train")
+    counts = counter.fit_transform(train.data)
+    spread = np.asarray((counts > 0).sum(0)).ravel()
+    # Ties are broken alphabetically, so that the posts determine the vocabulary.
+    chosen = np.sort(np.argsort(-spread, kind="stable")[:vocabulary_size])
+    vocabulary = counter.get_feature_names_out()[chosen].tolist()
+    labels = [train.target]
+    parts = [counts[:, chosen]]
+    if split in ("test", "all"):
+        test = posts("test")
+        parts.append(counter.transform(test.data)[:, chosen])
+        labels.append(test.target)
+    keep = slice(1, 2) if split == "test" else slice(0, 2)
+    corpus = Corpus(
+        "newsgroups",
+        scipy.sparse.csr_array(scipy.sparse.vstack(parts[keep])),
+        vocabulary,
+        labels=np.concatenate(labels[keep]),
+        classes=list(train.target_names),
+        label=newsgroups.description.factor_names[0],
+    )
+    return corpus.split_train(split).without_empty()

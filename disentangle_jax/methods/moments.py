@@ -1,0 +1,43 @@
+"""DIP-VAE: methods that match the covariance of the codes to the identity."""
+
+from disentangle_jax import losses
+from disentangle_jax.methods.definition import Hyperparameter, define
+from disentangle_jax.methods.gradient import GradientMethod, one_objective
+
+_REFERENCE = (
+    'Kumar et al., "Variational Inference of Disentangled Latent Concepts", Eq. 6-7'
+)
+
+
+def _hyperparameters(factor: float) -> dict[str, Hyperparameter]:
+    return {
+        "lambda_od": Hyperparameter(doc="weight of the off-diagonal elements"),
+        "lambda_d_factor": Hyperparameter(
+            factor, doc="weight of the diagonal elements, in units of lambda_od"
+        ),
+    }
+
+
+def _dip_vae(model, optimizer, likelihood, axis_name, kind: str) -> GradientMethod:
+    def objective(*arrays, lambda_od, lambda_d_factor, **others):
+        return losses.dip_vae(
+            *arrays,
+            kind=kind,
+            lambda_od=lambda_od,
+            lambda_d=lambda_od * lambda_d_factor,
+            **others,
+        )
+
+    return one_objective(model, objective, optimizer, likelihood, axis_name)
+
+
+@define(hyperparameters=_hyperparameters(10.0), reference=_REFERENCE)
+def dip_vae_i(model, optimizer, *, likelihood, axis_name):
+    """Returns DIP-VAE-I, which penalises the covariance of the posterior means."""
+    return _dip_vae(model, optimizer, likelihood, axis_name, "i")
+
+
+@define(hyperparameters=_hyperparameters(1.0), reference=_REFERENCE)
+def dip_vae_ii(model, optimizer, *, likelihood, axis_name):
+    """Returns DIP-VAE-II, which penalises the covariance of the codes."""
+    return _dip_vae(model, optimizer, likelihood, axis_name, "ii")

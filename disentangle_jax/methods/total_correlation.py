@@ -1,0 +1,42 @@
+"""Methods that penalise the total correlation of the aggregate posterior."""
+
+import functools
+
+from disentangle_jax import losses
+from disentangle_jax.methods.definition import Hyperparameter, define
+from disentangle_jax.methods.gradient import one_objective
+
+
+@define(
+    hyperparameters={
+        "beta": Hyperparameter(doc="weight of the total correlation"),
+        "alpha": Hyperparameter(1.0, doc="weight of the mutual information"),
+        "gamma": Hyperparameter(1.0, doc="weight of the KL of the marginals"),
+    },
+    reference='Chen et al., "Isolating Sources of Disentanglement in VAEs", Eq. 4',
+)
+def beta_tc_vae(
+    model, optimizer, *, likelihood, axis_name, dataset_size, estimator="stratified"
+):
+    """Returns a beta-TCVAE, which weights the three parts of the KL divergence."""
+    objective = functools.partial(
+        losses.beta_tc_vae, dataset_size=dataset_size, estimator=estimator
+    )
+    return one_objective(model, objective, optimizer, likelihood, axis_name)
+
+
+@define(
+    hyperparameters={
+        "beta": Hyperparameter(doc="weight of the mutual information"),
+        "gamma": Hyperparameter(doc="weight of the total correlation"),
+    },
+    reference='Achille and Soatto, "Information Dropout", Eq. 8',
+)
+def information_dropout(
+    model, optimizer, *, likelihood, axis_name, dataset_size, estimator="stratified"
+):
+    """Returns information dropout: a bottleneck with a total correlation."""
+    objective = functools.partial(
+        losses.information_dropout, dataset_size=dataset_size, estimator=estimator
+    )
+    return one_objective(model, objective, optimizer, likelihood, axis_name)
