@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 from disentangle_jax import data, distributions, methods
 from disentangle_jax.methods.relational_learner import RelationalLearner
 from disentangle_jax.types import Posterior
+from tests.methods.compiled import Compiled
 
 WARMUP, ROWS = 2, 16
 HYPER = {
@@ -53,18 +54,6 @@ class Small(nn.Module):
 
     def __call__(self, x, train=False):
         return self.decode(self.encode(x, train).mean, train)
-
-
-class Compiled:
-    """A method whose init, step and refit are compiled once for all tests."""
-
-    def __init__(self, method):
-        self.method = method
-        self.init, self.step = jax.jit(method.init), jax.jit(method.step)
-        self.refit = jax.jit(method.refit)
-
-    def __getattr__(self, name):
-        return getattr(self.method, name)
 
 
 @functools.cache

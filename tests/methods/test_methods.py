@@ -12,6 +12,7 @@ import pytest
 from disentangle_jax import data as data_lib
 from disentangle_jax import losses, methods, models, sampling
 from disentangle_jax.types import Posterior
+from tests.methods.compiled import Compiled
 
 SHAPE = (8, 8, 1)
 
@@ -30,11 +31,12 @@ HYPER = {
 CHOICES = {"factor_vae": {"critic_width": 8}}
 
 
+@functools.cache
 def create(name, **more):
     model = models.create("fc1200", SHAPE, width=8, latent_dim=3)
     if name in ("ae", "wae"):
         model = Deterministic(model)
-    return methods.create(
+    method = methods.create(
         name,
         model,
         optax.scale_by_adam(),
@@ -43,6 +45,7 @@ def create(name, **more):
         **CHOICES.get(name, {}),
         **more,
     )
+    return Compiled(method)
 
 
 class Deterministic:
@@ -62,7 +65,7 @@ def hyper(name):
     return {**values, "learning_rate": 1e-2}
 
 
-def batch(key, rows=8):
+def batch(key, rows=16):
     keys = jax.random.split(key, 4)
     image = functools.partial(jax.random.randint, shape=(rows, *SHAPE), minval=0)
     return {
@@ -91,11 +94,10 @@ def test_loss_falls_on_one_batch(name, getkey):
     method = create(name)
     data = fed(method, batch(getkey()))
     state = method.init(getkey(), data)
-    step = jax.jit(method.step)
     key, seen = getkey(), []
     numbers = hyper(name) | ({"c_max": 0.0} if name == "annealed_vae" else {})
     for _ in range(30):
-        state, terms = step(key, state, data, numbers)
+        state, terms = method.step(key, state, data, numbers)
         seen.append(float(terms["loss"]))
     assert seen[-1] < seen[0]
     assert int(state.step) == 30
@@ -122,13 +124,14 @@ def test_step_is_the_gradient_of_the_named_objective(getkey):
             x, method.decode(at, z), z, mean, log_var, beta=3.0, dataset_size=100
         )
 
-    (value, parts), grads = jax.value_and_grad(loss, has_aux=True)(state.params)
+    gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))
+    (value, parts), grads = gradient(state.params)
     assert float(terms["loss"]) == pytest.approx(float(value), rel=1e-6)
     assert float(terms["total_correlation"]) == pytest.approx(
         float(parts["total_correlation"]), rel=1e-5
     )
     adam = optax.adam(1e-2)
-    updates, _ = adam.update(grads, adam.init(state.params))
+    updates, _ = jax.jit(adam.update)(grads, adam.init(state.params))
     expected = optax.apply_updates(state.params, updates)
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), new.params, expected
@@ -140,8 +143,8 @@ def test_accumulated_gradients_equal_one_large_batch(getkey):
     halves = [batch(getkey())["image"] for _ in range(2)]
     model = Deterministic(models.create("fc1200", SHAPE, width=8, latent_dim=3))
     twice = optax.MultiSteps(optax.scale_by_adam(), 2).gradient_transformation()
-    split = methods.create("ae", model, twice)
-    whole = methods.create("ae", model, optax.scale_by_adam())
+    split = Compiled(methods.create("ae", model, twice))
+    whole = Compiled(methods.create("ae", model, optax.scale_by_adam()))
     start = split.init(getkey(), {"image": halves[0]})
     numbers, key = hyper("ae"), getkey()
     state, _ = split.step(key, start, {"image": halves[0]}, numbers)
@@ -205,7 +208,7 @@ def test_factor_vae_updates_each_network_by_its_own_loss(batches, getkey):
         odds = functools.partial(critic.apply, {"params": params})
         return losses.discriminator_loss(odds(z[:half]), odds(permuted))
 
-    value, grads = jax.value_and_grad(critic_loss)(state.params["critic"])
+    value, grads = jax.jit(jax.value_and_grad(critic_loss))(state.params["critic"])
     assert float(terms["critic_loss"]) == pytest.approx(float(value), rel=1e-5)
     adam = optax.adam(1e-4, b1=0.5, b2=0.9)
     updates, _ = adam.update(grads, adam.init(state.params["critic"]))
@@ -242,13 +245,12 @@ def test_pairs_share_what_differs_little(getkey):
 
 def test_labels_pull_their_latent(getkey):
     method = create("few_labels_vae")
-    data = fed(method, batch(getkey(), rows=16))
+    data = fed(method, batch(getkey()))
     state = method.init(getkey(), data)
-    step = jax.jit(method.step)
     numbers = hyper("few_labels_vae") | {"gamma_sup": 100.0}
     first = None
     for _ in range(100):
-        state, terms = step(getkey(), state, data, numbers)
+        state, terms = method.step(getkey(), state, data, numbers)
         first = first or float(terms["alignment"])
     assert float(terms["alignment"]) < 0.9 * first
     x = data["labelled_image"].astype(jnp.float32) / 255
@@ -266,13 +268,15 @@ COUPLED = ("vae", "beta_tc_vae", "dip_vae_ii", "wae", "factor_vae", "ada_gvae")
 def test_pmapped_step_equals_one_device(name, getkey):
     single = create(name)
     spread = create(name, axis_name="data")
-    data = fed(single, batch(getkey(), rows=16))
+    data = fed(single, batch(getkey()))
     state = single.init(getkey(), data)
     key, numbers = getkey(), hyper(name)
-    expected, terms = jax.jit(single.step)(key, state, data, numbers)
+    expected, terms = single.step(key, state, data, numbers)
     shards = jax.tree.map(lambda a: a.reshape(8, 2, *a.shape[1:]), data)
-    mapped = jax.pmap(spread.step, axis_name="data", in_axes=(None, None, 0, None))
-    got, got_terms = mapped(key, state, shards, numbers)
+    mapped = jax.pmap(
+        spread.method.step, axis_name="data", in_axes=(None, None, 0, None)
+    )
+    got, got_terms = jax.device_get(mapped(key, state, shards, numbers))
     for term in terms:
         np.testing.assert_allclose(got_terms[term], terms[term], rtol=2e-5, atol=1e-6)
     # Adam divides a gradient by its size: compare where that is well conditioned.
@@ -426,7 +430,7 @@ def test_wrong_names_and_choices(name, choices, message):
 
 
 def test_methods_are_immutable():
-    method = create("vae")
+    method = create("vae").method
     with pytest.raises(dataclasses.FrozenInstanceError):
         method.axis_name = "data"
     assert method.evaluators == ("codes", "reconstruction", "generation")

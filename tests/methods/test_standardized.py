@@ -12,7 +12,7 @@ MEAN, DEVIATION = (0.5, 0.25, 0.1), (0.2, 0.5, 1.0)
 
 
 def build(reconstruction):
-    model = models.create("fc1200", (64, 64, 3), width=4, latent_dim=2)
+    model = models.create("fc1200", (8, 8, 3), width=4, latent_dim=2)
     return methods.create(
         "beta_vae", model, optax.scale_by_adam(), reconstruction=reconstruction
     )
@@ -21,7 +21,7 @@ def build(reconstruction):
 def test_loss_code_and_output_are_those_of_standardised_images(getkey, rng):
     plain = build("mse")
     method = methods.Standardized(plain, MEAN, DEVIATION)
-    image = rng.integers(0, 256, (4, 64, 64, 3), dtype=np.uint8)
+    image = rng.integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
     scaled = ((image / 255.0 - MEAN) / DEVIATION).astype(np.float32)
     state = method.init(getkey(), {"image": jnp.asarray(image)})
     hyper = {"beta": 2.0, "learning_rate": 0.1}
