@@ -335,11 +335,11 @@ def z_max_var(
     *,
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
+    bins: int = 3,
+    threshold: float = 0.05,
     batch_size: int = 200,
     num_train: int = 800,
     num_eval: int = 800,
-    threshold: float = 0.05,
-    bins: int = 3,
     encode_batch: int = 1024,
     seed: int = 0,
 ) -> Score:
