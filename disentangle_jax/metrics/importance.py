@@ -294,12 +294,8 @@ def dci(
     importance, train, test = ESTIMATORS[estimator](arrays, seed)
     starts = np.cumsum((0, *arrays.groups[:-1]))
     importance = np.add.reduceat(importance, starts, axis=0)
-    if estimator == "lasso":
-        disentangled, complete = disentanglement_completeness(
-            importance, floor=0.0, weighted=False
-        )
-    else:
-        disentangled, complete = disentanglement_completeness(importance)
+    options = {"floor": 0.0, "weighted": False} if estimator == "lasso" else {}
+    disentangled, complete = disentanglement_completeness(importance, **options)
     scored = train if test is None else test
     values = {
         "disentanglement": disentangled,

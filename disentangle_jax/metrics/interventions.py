@@ -87,16 +87,6 @@ def _by_blocks(place: np.ndarray, function: Callable) -> np.ndarray:
     return np.concatenate([function(place[i : i + _BLOCK]) for i in starts])
 
 
-def _active(codes: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
-    """Returns variances ``[D]`` (ddof 1) and the latents that vote.
-
-    A constant latent is recognised by its range: its variance may round to above 0.
-    """
-    variance = codes.var(axis=0, ddof=1)
-    alive = np.ptp(codes, axis=0) > 0
-    return variance, np.flatnonzero((np.sqrt(variance) >= threshold) & alive)
-
-
 def _majority(
     codes: np.ndarray,
     everything: np.ndarray,
@@ -108,23 +98,19 @@ def _majority(
     num_train: int,
     threshold: float,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Predicts factors by the majority vote of the training votes.
+    """Predicts the factor ``[votes]`` of each vote by the majority of training votes.
 
-    Args:
-      codes: ``[U, D]`` distinct codes.
-      everything: ``[V, D]`` codes for the global variances.
-      place: ``[votes, batch]`` the codes of each vote.
-      factor: ``[votes]`` the factor of each vote.
-      pick: ``np.argmin`` or ``np.argmax`` of relative variances.
-      k: number of factors.
-      num_train: number of training votes.
-      threshold: smallest standard deviation of a latent that votes.
+    A vote names the latent that `pick` (``np.argmin`` or ``np.argmax``) chooses by its
+    variance over ``codes[place]``, relative to its variance over `everything`.
 
     Returns:
       ``[votes]`` whether the prediction is right, the table ``[D, K]`` of training
       votes, and the number of latents that vote.
     """
-    variance, active = _active(everything, threshold)
+    variance = everything.var(axis=0, ddof=1)
+    # The variance of a constant latent may round to above 0; its range does not.
+    alive = np.ptp(everything, axis=0) > 0
+    active = np.flatnonzero((np.sqrt(variance) >= threshold) & alive)
     winner = np.zeros(len(factor), np.int64)
     if len(active):
         live, scale = codes[:, active], variance[active]
@@ -349,11 +335,11 @@ def z_max_var(
     *,
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
+    bins: int = 3,
+    threshold: float = 0.05,
     batch_size: int = 200,
     num_train: int = 800,
     num_eval: int = 800,
-    threshold: float = 0.05,
-    bins: int = 3,
     encode_batch: int = 1024,
     seed: int = 0,
 ) -> Score:

@@ -13,7 +13,12 @@ from disentangle_jax.metrics.estimators import (
 )
 from disentangle_jax.metrics.importance import correct
 from disentangle_jax.metrics.inputs import ArrayLike, Arrays, Score, check_arrays
-from disentangle_jax.metrics.sources import Conditional, draw_factors, source_of
+from disentangle_jax.metrics.sources import (
+    Conditional,
+    Source,
+    draw_factors,
+    source_of,
+)
 from disentangle_jax.types import unknown_name
 
 # (codes, labels, sizes, codes to predict) -> logits [M, sum(sizes)].
@@ -204,6 +209,29 @@ def downstream(
     )
 
 
+def _fairness_rows(
+    source: Source, rs: np.random.RandomState, num_train: int, per_class: int
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Returns training rows, their labels, and the rows to draw for each factor."""
+    if source.lookup is not None:
+        labels = draw_factors(rs, source.sizes, num_train)
+        train = source.lookup(labels)
+    else:
+        train = rs.permutation(len(source.labels))[:num_train]
+        labels = source.labels[train]
+    points = []
+    for s, size in enumerate(source.sizes):
+        if source.lookup is not None:
+            base = draw_factors(rs, source.sizes, size * per_class)
+            base[:, s] = np.repeat(np.arange(size), per_class)
+            points.append(source.lookup(base).reshape(size, per_class))
+        else:
+            sampler = Conditional(source.labels[:, s])
+            values = np.arange(len(sampler.values))
+            points.append(sampler.rows(rs, values, per_class))
+    return train, labels, points
+
+
 @define(
     keys={
         "unfairness": "change of a prediction when another factor changes (lower is "
@@ -257,39 +285,27 @@ def fairness(
     k = len(source.sizes)
     if k < 2:
         raise ValueError("fairness: `factors` must have at least two factors, got 1.")
-    rs = np.random.RandomState(seed)
-    if source.lookup is not None:
-        drawn = draw_factors(rs, source.sizes, num_train)
-        train, labels = source.lookup(drawn), drawn
-    else:
-        train = rs.permutation(len(source.labels))[:num_train]
-        labels = source.labels[train]
-    points = []
-    for s, size in enumerate(source.sizes):
-        if source.lookup is not None:
-            base = draw_factors(rs, source.sizes, size * points_per_class)
-            base[:, s] = np.repeat(np.arange(size), points_per_class)
-            points.append(source.lookup(base).reshape(size, points_per_class))
-        else:
-            sampler = Conditional(source.labels[:, s])
-            values = np.arange(len(sampler.values))
-            points.append(sampler.rows(rs, values, points_per_class))
+    train, labels, points = _fairness_rows(
+        source, np.random.RandomState(seed), num_train, points_per_class
+    )
     codes, place = source.codes(
         np.concatenate([train, *(p.reshape(-1) for p in points)])
     )
     new = codes[place[len(train) :]]
     fit = boosted_trees(codes[place[: len(train)]], labels, source.sizes, new)
-    stops = np.cumsum(source.sizes)
     matrix = np.zeros((k, k))
-    for target, (classes, stop) in enumerate(zip(source.sizes, stops)):
-        guess = fit.logits_test[:, stop - classes : stop].argmax(axis=1)
+    parts = np.split(fit.logits_test, np.cumsum(source.sizes)[:-1], axis=1)
+    for target, logit in enumerate(parts):
+        guess = logit.argmax(axis=1)
         start = 0
         for s, drawn in enumerate(points):
             own = guess[start : start + drawn.size].reshape(drawn.shape)
             start += drawn.size
             if s == target:
                 continue
-            share = np.stack([(own == c).mean(axis=1) for c in range(classes)], axis=1)
+            share = np.stack(
+                [(own == c).mean(axis=1) for c in range(logit.shape[1])], axis=1
+            )
             overall = share.mean(axis=0, keepdims=True)
             matrix[target, s] = np.mean(0.5 * np.abs(share - overall).sum(axis=1))
     apart = ~np.eye(k, dtype=bool)

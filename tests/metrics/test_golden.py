@@ -190,7 +190,7 @@ def test_full_grid(golden, case, score, settings, metric, atol):
 
 
 class TableDataset:
-    """A data set whose images are the rows of a table over the full grid."""
+    """A dataset whose images are the rows of a table over the full grid."""
 
     def __init__(self, sizes, table):
         self.factor_sizes = tuple(int(s) for s in sizes)
@@ -216,7 +216,7 @@ def test_factor_vae_score_replays_the_votes(golden, case):
     ):
         value, _ = expected(golden, case, metric, "dlib")
         np.testing.assert_allclose(np.mean([s[key] for s in scores]), value, atol=1e-12)
-    # The same through an encoder and a data set, with few encodes.
+    # The same through an encoder and a dataset, with few encodes.
     dataset = TableDataset(arrays(golden, case)["factor_sizes"], codes)
     again = metrics.factor_vae_score(lambda x: x, dataset, seed=0, encode_batch=4096)
     assert dict(again) == dict(scores[0])

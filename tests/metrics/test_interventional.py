@@ -10,14 +10,13 @@ FAST = {"num_train": 400, "num_eval": 400}
 
 
 class Grid:
-    """A data set over a full grid whose images are the factor values."""
+    """A dataset over a full grid whose images are the factor values."""
 
     def __init__(self, sizes):
         self.factor_sizes = sizes
         self.factor_names = [f"f{k}" for k in range(len(sizes))]
         axes = np.meshgrid(*[np.arange(s) for s in sizes], indexing="ij")
         self.values = np.stack(axes, axis=-1).reshape(-1, len(sizes))
-        self.calls = []
 
     def __len__(self):
         return len(self.values)
@@ -26,12 +25,11 @@ class Grid:
         return np.ravel_multi_index(tuple(np.asarray(factors).T), self.factor_sizes)
 
     def images(self, indices):
-        self.calls.append(len(indices))
         return self.values[indices].astype(np.float32)
 
 
 def test_beta_vae_score_cannot_see_a_missing_factor():
-    """K − 1 of K factors disentangled scores 100 %: the last is told by elimination."""
+    """K − 1 of K factors disentangled scores 100 %: the last follows by elimination."""
     grid = Grid((4, 4, 4))
 
     def two_of_three(x):
@@ -91,7 +89,7 @@ def test_encodes_in_large_batches_and_each_image_once():
     assert sum(seen) < draws / 1000
 
 
-def test_arrays_of_a_full_grid_are_the_same_as_a_data_set():
+def test_arrays_of_a_full_grid_are_the_same_as_a_dataset():
     grid = Grid((3, 4, 5))
     mix = np.array([[1.0, 0.4, 0.0], [0.0, 1.0, 0.3], [0.2, 0.0, 1.0]], np.float32)
     order = np.random.default_rng(0).permutation(len(grid))

@@ -91,7 +91,7 @@ def test_mig_family_against_loops(arrays):
 
 
 def test_mig_by_hand():
-    """z0 tells one bit of a factor of two bits, z1 the other: no gap."""
+    """z0 has one bit of a factor of two bits, z1 the other: no gap."""
     factor = np.arange(4).repeat(5)[:, None]
     codes = np.concatenate([factor % 2, factor // 2], axis=1).astype(float)
     score = metrics.mig(codes, factor)
@@ -154,7 +154,7 @@ def test_analytic_mig_agrees_with_the_closed_form(rng):
     mean = np.stack([4.0 * factor - 2.0, 1e-3 * rng.normal(size=2000)], axis=1)
     log_var = np.full(mean.shape, 2 * math.log(0.5))
     score = metrics.mig(mean, factor[:, None], log_var=log_var)
-    # Modes 8 deviations apart: the code tells the factor, ln 2 nats.
+    # Modes 8 deviations apart: the code determines the factor, ln 2 nats.
     np.testing.assert_allclose(score.matrices["mi"][:, 0], [0.6931, 0.0], atol=5e-3)
     np.testing.assert_allclose(float(score), 1.0, atol=1e-2)
     np.testing.assert_allclose(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from disentangle_jax.metrics.descriptions import define
+from disentangle_jax.metrics.images import inception
 from disentangle_jax.metrics.images.features import (
     Extractor,
     FeatureStatistics,
@@ -228,8 +229,9 @@ def _both(
     return a, b
 
 
-def _key(side: FeatureStatistics, inception: str, other: str) -> str:
-    return inception if side.extractor == inception.NAME else other
+def _key(side: FeatureStatistics, name: str, other: str) -> str:
+    """Returns the name of a distance, another one if the features are others."""
+    return name if side.extractor == inception.NAME else other
 
 
 def _settings(a: FeatureStatistics, b: FeatureStatistics) -> dict[str, Any]:
