@@ -1,14 +1,20 @@
-"""One call of every objective and every batch-coupled term, with traced numbers."""
+"""One call of every objective and every batch-coupled term, and a fast `jit`."""
+
+import functools
 
 import jax
 import jax.numpy as jnp
 
 from disentangle_jax import distributions, losses
 
-N = 100  # size of the data set the batches are drawn from
+# Tests call most programs once: compiling takes longer than running them.
+QUICK = {"xla_backend_optimization_level": 0}
+quick_jit = functools.partial(jax.jit, compiler_options=QUICK)
 
-# The numbers each objective takes, all of which may be traced.
-NUMBERS = {
+N = 100  # size of the dataset that the batches are drawn from
+
+# The hyperparameters of each objective, all of which may be traced.
+HYPERPARAMETERS = {
     "ae": {},
     "vae": {},
     "beta_vae": {"beta": 4.0},
@@ -33,7 +39,7 @@ def objectives(batch, numbers, key, axis_name=None):
     _, _, z, mean, _ = batch
     dims = mean.shape[1]
     critic = z.sum(axis=1) * jnp.cos(z[:, 0])
-    fixed = {name: {} for name in NUMBERS}
+    fixed = {name: {} for name in HYPERPARAMETERS}
     fixed["factor_vae"] = {"critic_logits": critic}
     fixed["dip_vae"] = {"kind": "ii"}
     fixed["info_vae"] = {"key": key}
@@ -51,7 +57,7 @@ def objectives(batch, numbers, key, axis_name=None):
             **fixed[name],
             **numbers[name],
         )
-        for name in NUMBERS
+        for name in HYPERPARAMETERS
     }
 
 

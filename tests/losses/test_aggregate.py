@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from disentangle_jax import distributions, losses
-from tests.losses import reference
+from tests.losses import cases, reference
 
 ESTIMATORS = ["mws", "mss", "stratified", "naive"]
 CASES = [(2, 1, (1,), 2), (5, 4, (1, 3), 50), (8, 6, (2, 1, 3), 1000)]
@@ -21,8 +21,8 @@ def test_marginals_against_loops(batch, dims, groups, size, estimator, make_batc
     pairwise = reference.pairwise_gaussian(z, mean, log_var)
     want = reference.aggregate(pairwise, estimator, size, groups)
     options = {"dataset_size": size, "estimator": estimator, "groups": groups}
-    direct = jax.jit(functools.partial(losses.log_q_marginals, **options))
-    core = jax.jit(functools.partial(losses.aggregate_log_densities, **options))
+    direct = cases.quick_jit(functools.partial(losses.log_q_marginals, **options))
+    core = cases.quick_jit(functools.partial(losses.aggregate_log_densities, **options))
     for got in (direct(z, mean, log_var), core(jnp.asarray(pairwise, jnp.float32))):
         assert set(got) == set(want)
         for name in want:
@@ -36,13 +36,13 @@ def test_decompositions_against_loops(batch, dims, groups, size, estimator, make
     for split in (None, groups):
         want = reference.decomposition(z, mean, log_var, estimator, size, split)
         options = {"dataset_size": size, "estimator": estimator, "groups": split}
-        got = jax.jit(functools.partial(losses.kl_decomposition, **options))(
+        got = cases.quick_jit(functools.partial(losses.kl_decomposition, **options))(
             z, mean, log_var
         )
         assert set(got) == set(want)
         for name in want:
             np.testing.assert_allclose(got[name], want[name], rtol=1e-4, atol=1e-5)
-        got = jax.jit(functools.partial(losses.total_correlation, **options))(
+        got = cases.quick_jit(functools.partial(losses.total_correlation, **options))(
             z, mean, log_var
         )
         want = want["total_correlation"]
@@ -55,7 +55,7 @@ def test_decompositions_against_loops(batch, dims, groups, size, estimator, make
 #   i = 0  1/2, 1/2      1/4, 1/8          i = 1  1/8, 1/2      1/4, 1
 #   joint  1/4           1/32              joint  1/16          1/4
 #
-# In a data set of N = 10 the rows of the estimates are, for joint | e=0 | e=1:
+# In a dataset of N = 10 the rows of the estimates are, for joint | e=0 | e=1:
 TWO_POINTS = np.log([[[1 / 2, 1 / 2], [1 / 4, 1 / 8]], [[1 / 8, 1 / 2], [1 / 4, 1]]])
 BY_HAND = {
     # every pair 1/(NB) = 1/20:
@@ -150,7 +150,7 @@ def test_stratified_and_mss_are_unbiased_densities():
         np.testing.assert_allclose(totals / counts, exact, rtol=1e-5)
 
 
-@functools.partial(jax.jit, static_argnums=2)
+@functools.partial(cases.quick_jit, static_argnums=2)
 def estimate(pairwise, size, estimator):
     return losses.aggregate_log_densities(
         pairwise, dataset_size=size, estimator=estimator
@@ -161,10 +161,11 @@ def estimate(pairwise, size, estimator):
 def test_parts_add_up_to_the_sampled_kl(estimator, make_batch):
     _, _, z, mean, log_var = make_batch(7, 4)
     want = reference.sampled_kl(z, mean, log_var).mean()
+    options = {"dataset_size": 30, "estimator": estimator}
+    run = functools.partial(losses.kl_decomposition, **options)
     for groups in (None, (4,), (1, 3)):
-        parts = losses.kl_decomposition(
-            z, mean, log_var, dataset_size=30, estimator=estimator, groups=groups
-        )
+        one = cases.quick_jit(functools.partial(run, groups=groups))
+        parts = one(z, mean, log_var)
         np.testing.assert_allclose(sum(parts.values()), want, rtol=1e-5)
 
 
@@ -178,16 +179,9 @@ def test_parts_add_up_for_another_prior(make_batch):
     np.testing.assert_allclose(sum(parts.values()), want, rtol=1e-5)
 
 
-@pytest.mark.parametrize("scale", [1.0, 80.0])
-def test_concrete_variables_are_elements(scale, make_batch, rng):
+def test_concrete_variables_are_elements(make_batch, rng):
     """Beside Gaussians, in groups of their own and of both; value and gradient."""
     _, _, z, mean, log_var = make_batch(6, 3)
-    draws = []
-    for categories, temperature in ((4, 0.66), (2, 0.2)):
-        logits = jnp.asarray(scale * rng.normal(size=(6, categories)), jnp.float32)
-        key = jax.random.key(categories)
-        log_y = distributions.exp_concrete_sample(key, logits, temperature)
-        draws.append(losses.Concrete(log_y, logits, jnp.float32(temperature)))
     options = {"dataset_size": 50, "estimator": "stratified", "groups": (1, 1, 2, 1)}
 
     def by_element(z, mean, log_var, draws, block_size=None):
@@ -220,15 +214,25 @@ def test_concrete_variables_are_elements(scale, make_batch, rng):
             return sum(jnp.tanh(v / 50).sum() for v in densities.values()), densities
 
         grad = jax.value_and_grad(value, argnums=(0, 1, 2, 3), has_aux=True)
-        return jax.jit(grad)(z, mean, log_var, draws)
+        return cases.quick_jit(grad)
 
-    want = with_gradient(all_at_once)
-    for function in (by_element, functools.partial(by_element, block_size=4)):
-        jax.tree.map(
-            lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5),
-            with_gradient(function),
-            want,
-        )
+    reference_run = with_gradient(all_at_once)
+    runs = [with_gradient(by_element)]
+    runs.append(with_gradient(functools.partial(by_element, block_size=4)))
+    for scale in (1.0, 80.0):
+        draws = []
+        for categories, temperature in ((4, 0.66), (2, 0.2)):
+            logits = jnp.asarray(scale * rng.normal(size=(6, categories)), jnp.float32)
+            key = jax.random.key(categories)
+            log_y = distributions.exp_concrete_sample(key, logits, temperature)
+            draws.append(losses.Concrete(log_y, logits, jnp.float32(temperature)))
+        want = reference_run(z, mean, log_var, draws)
+        for run in runs:
+            jax.tree.map(
+                lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5),
+                run(z, mean, log_var, draws),
+                want,
+            )
 
 
 def test_pairs_of_one_element_at_a_time():
@@ -245,23 +249,18 @@ def test_pairs_of_one_element_at_a_time():
     assert memory.temp_size_in_bytes < 50e6, memory.temp_size_in_bytes
 
 
+@functools.partial(cases.quick_jit, static_argnums=0)
+@functools.partial(jax.value_and_grad, argnums=(1, 2, 3))
+def blockwise(block_size, *codes):
+    options = {"dataset_size": 100, "estimator": "mss", "groups": (2, 3)}
+    densities = losses.log_q_marginals(*codes, block_size=block_size, **options)
+    return sum(jnp.sin(v).sum() for v in densities.values())
+
+
 @pytest.mark.parametrize("block_size", [1, 3, 4, 100])
 def test_blockwise_equals_all_at_once(block_size, make_batch):
-    _, _, z, mean, log_var = make_batch(8, 5)
-
-    def run(block_size, *codes):
-        densities = losses.log_q_marginals(
-            *codes,
-            dataset_size=100,
-            estimator="mss",
-            groups=(2, 3),
-            block_size=block_size,
-        )
-        return sum(jnp.sin(v).sum() for v in densities.values())
-
-    grad = jax.value_and_grad(run, argnums=(1, 2, 3))
-    want = jax.jit(functools.partial(grad, None))(z, mean, log_var)
-    got = jax.jit(functools.partial(grad, block_size))(z, mean, log_var)
+    codes = make_batch(8, 5)[2:]
+    got, want = blockwise(block_size, *codes), blockwise(None, *codes)
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), got, want
     )
@@ -319,24 +318,13 @@ def test_hfvae_terms_against_loops(batch, dims, groups, size, estimator, make_ba
                     pg[g] - log_p[i, low:high].sum()
                 )
             want[3] += sum(qe) - sum(log_p[i])
-        got = losses.hfvae_terms(
-            jnp.asarray(pairwise, jnp.float32),
-            jnp.asarray(log_p, jnp.float32),
-            dataset_size=size,
-            groups=groups,
-            estimator=estimator,
-            log_p_groups=p_groups if p_groups is None else jnp.asarray(p_groups),
-            log_p_joint=p_joint if p_joint is None else jnp.asarray(p_joint),
-        )
-        assert list(got) == [
-            "mutual_information",
-            "group_tc",
-            "within_group_tc",
-            "dimension_wise_kl",
-        ]
-        np.testing.assert_allclose(
-            list(got.values()), want / batch, rtol=1e-4, atol=1e-5
-        )
+        options = {"dataset_size": size, "groups": groups, "estimator": estimator}
+        terms = cases.quick_jit(functools.partial(losses.hfvae_terms, **options))
+        prior = {"log_p_groups": p_groups, "log_p_joint": p_joint}
+        got = terms(*(a.astype(np.float32) for a in (pairwise, log_p)), **prior)
+        order = ("mutual_information", "group_tc", "within_group_tc")
+        got = [got.pop(name) for name in (*order, "dimension_wise_kl")] + list(got)
+        np.testing.assert_allclose(got, want / batch, rtol=1e-4, atol=1e-5)
 
 
 def test_a_posterior_like_a_correlated_prior_costs_nothing():

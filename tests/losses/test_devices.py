@@ -26,7 +26,9 @@ def everything(part, weights, inputs, noise, factors, axis_name=None):
     if part == "terms":
         other = sampling.permute_dims(jax.random.key(3), z, axis_name=axis_name)
         return cases.batch_terms(batch, other, factors, axis_name)
-    results = cases.objectives(batch, cases.NUMBERS, jax.random.key(4), axis_name)
+    results = cases.objectives(
+        batch, cases.HYPERPARAMETERS, jax.random.key(4), axis_name
+    )
     return {
         name: jnp.stack([loss, *terms.values()])
         for name, (loss, terms) in results.items()
@@ -68,11 +70,11 @@ def ways(part):
     single, local_step = partial(value_and_jacobian, part), partial(on_a_device, part)
     weights, data = make_inputs()
     mesh = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))
-    # Most of the time goes into compiling: leave out what only makes code fast.
-    jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+    jit = cases.quick_jit
     out = {"single": jit(single)(weights, *data)}
     pmapped = jax.pmap(local_step, axis_name="i", in_axes=(None, 0, 0, 0))
     local = [a.reshape(8, BATCH // 8, *a.shape[1:]) for a in data]
+    pmapped = pmapped.lower(weights, *local).compile(cases.QUICK)
     # Each device holds the same; the last would show a device that disagrees.
     out["pmap"] = jax.tree.map(lambda a: a[-1], pmapped(weights, *local))
     specs = (P(), P("i"), P("i"), P("i"))
@@ -94,7 +96,7 @@ def test_every_way_equals_one_device(part):
     want_values, want_rows = results.pop("single")
     sizes = [np.size(v) for v in jax.tree.leaves(want_values)]
     names = np.repeat(sorted(want_values), sizes)
-    assert part == "terms" or set(names) == set(cases.NUMBERS)
+    assert part == "terms" or set(names) == set(cases.HYPERPARAMETERS)
     wrong = {}
     for way, (values, rows) in results.items():
         flat = np.concatenate([np.ravel(v) for v in jax.tree.leaves(values)])
@@ -139,7 +141,7 @@ def test_lanes_within_devices():
     mapped = jax.shard_map(
         sweep, mesh=mesh, in_specs=(P(), P("i"), P("i")), out_specs=P()
     )
-    got = jax.jit(mapped)(betas, inputs, noise)
-    single = jax.jit(lane)
+    got = cases.quick_jit(mapped)(betas, inputs, noise)
+    single = cases.quick_jit(lane)
     want = [single(beta, inputs, noise) for beta in betas]
     np.testing.assert_allclose(got, want, rtol=1e-5)

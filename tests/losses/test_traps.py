@@ -1,7 +1,7 @@
 """Mistakes found in public code, each with a check that the mistake fails.
 
 Every check takes an implementation. It must pass ours, and it must raise for the wrong
-one written out beside it: a check that lets the wrong one through is worth nothing.
+one written out beside it, which shows that the check can fail.
 """
 
 import math
@@ -225,7 +225,7 @@ def test_7_capacity_of_the_mean():
 
 
 def check_whole_batch(critic_loss, z):
-    """The critic hears of every code of the batch, on both sides."""
+    """Every code of the batch contributes to both sides of the critic's loss."""
     grad = jax.grad(lambda w: critic_loss(w, z))(jnp.ones((z.shape[0],)))
     assert (np.abs(grad) > 0).all()
 
@@ -233,7 +233,7 @@ def check_whole_batch(critic_loss, z):
 def test_8_the_critic_sees_the_whole_batch(getkey):
     z, key = jax.random.normal(getkey(), (6, 3)), getkey()
 
-    # The critic here weighs each row, so that its gradient tells who was heard.
+    # This critic weights each row, so its gradient shows which rows contribute.
     def one_batch(w, z):
         permuted = sampling.permute_dims(key, z)
         return losses.discriminator_loss(w * z[:, 0], w * permuted[:, 0])
@@ -253,7 +253,7 @@ def test_8_the_critic_sees_the_whole_batch(getkey):
     check_whole_batch(one_batch, z)
     rejects(check_whole_batch, side("joint"), z)
     rejects(check_whole_batch, side("permuted"), z)
-    # Two-batch form: a second batch, of any size, is permuted in its stead.
+    # Two-batch form: a second batch, of any size, is permuted instead.
     second = jax.random.normal(getkey(), (4, 3))
     permuted = sampling.permute_dims(key, second)
     got = losses.discriminator_loss(z[:, 0], permuted[:, 0])
@@ -321,7 +321,7 @@ def test_10_marginals_are_in_their_columns(codes):
     rejects(check_columns_are_dimensions, lambda *c: ours(*c).reshape(D, B).T, codes)
 
 
-# --- 11: results that hang on the order in which examples are listed
+# --- 11: results that depend on the order of the examples
 
 
 def check_order_does_not_matter(total_correlation, codes):

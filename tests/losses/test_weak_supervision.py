@@ -1,5 +1,6 @@
 """Pairs and labels against loops and hand-worked cases."""
 
+import functools
 import math
 
 import jax
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from disentangle_jax import losses
-from tests.losses import reference
+from tests.losses import cases, reference
 
 SHAPES = [(1, 2), (4, 3), (6, 10)]
 
@@ -122,8 +123,10 @@ def test_averaged_posteriors_give_the_same_objective(name, make_batch):
         return objective(x, logits, z, mean, log_var, beta=3.0, averaged=True)
 
     got, want = (
-        jax.value_and_grad(function, argnums=(0, 1), has_aux=True)(mean, log_var)
-        for function in (outside, inside)
+        cases.quick_jit(jax.value_and_grad(run, argnums=(0, 1), has_aux=True))(
+            mean, log_var
+        )
+        for run in (outside, inside)
     )
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), got, want)
     assert 0 < want[0][1]["shared_dims"] < 4
@@ -145,11 +148,11 @@ LABELLED = [(2, 1, (3,)), (5, 4, (2, 6, 3)), (9, 10, (3, 6, 40, 32, 32))]
 def test_supervised_alignment(batch, dims, sizes, getkey):
     mean, factors = labelled(getkey, batch, dims, sizes)
     places = [jax.random.normal(getkey(), (size,)) for size in sizes]
-    mu = np.asarray(mean, np.float64)
+    mu, labels = np.asarray(mean, np.float64), np.asarray(factors)
     xent = sigmoid = scaled = embed = 0.0
     for i in range(batch):
         for k, size in enumerate(sizes):
-            code, label = mu[i, k], int(factors[i, k])
+            code, label = mu[i, k], int(labels[i, k])
             p, target = 1 / (1 + math.exp(-code)), label / size
             xent -= target * math.log(p) + (1 - target) * math.log(1 - p)
             sigmoid += (p - target) ** 2
@@ -162,7 +165,7 @@ def test_supervised_alignment(batch, dims, sizes, getkey):
             entry = 0.0
             for i in range(batch):
                 centred = mu[i, d] - mu[:, d].mean()
-                entry += centred * float(factors[i, k] - factors[:, k].mean()) / batch
+                entry += centred * (labels[i, k] - labels[:, k].mean()) / batch
             cov += entry**2 if d != k else 0.0
     for want, options in (
         (xent, {"kind": "xent", "factor_sizes": sizes}),
@@ -171,7 +174,8 @@ def test_supervised_alignment(batch, dims, sizes, getkey):
         (cov, {"kind": "cov"}),
         (embed, {"kind": "embed", "embeddings": places, "sigma": 0.7}),
     ):
-        got = losses.supervised_alignment(mean, factors, **options)
+        run = functools.partial(losses.supervised_alignment, **options)
+        got = cases.quick_jit(run)(mean, factors)
         assert got.shape == ()
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
 
@@ -199,7 +203,7 @@ def test_learned_parts_have_gradients(getkey):
         )
 
     places = [jnp.arange(2.0), jnp.arange(3.0)]
-    grads = jax.grad(embed, argnums=(0, 1))(places, 1.0)
+    grads = cases.quick_jit(jax.grad(embed, argnums=(0, 1)))(places, 1.0)
     assert all(np.any(g) for g in grads[0]) and grads[1] != 0
 
 
