@@ -36,7 +36,7 @@ _PRIOR = (
 )
 
 
-def _distances(score: str, title: str) -> dict[str, Number]:
+def _distances(score: str, distance: str) -> dict[str, Number]:
     images = {
         "reconstruction": "reconstructions",
         "prior": "images from prior codes",
@@ -44,7 +44,7 @@ def _distances(score: str, title: str) -> dict[str, Number]:
     }
     return {
         f"{score}.{key}": Number(
-            f"{title} of {text} from test images (0 is best)", "lower"
+            f"{distance} between {text} and test images (0 is best)", "lower"
         )
         for key, text in images.items()
     }

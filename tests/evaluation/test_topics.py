@@ -24,14 +24,11 @@ ROOT = __file__.rsplit("/tests/", 1)[0]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A run of two seeds as lanes, trained and evaluated once."""
-    with pytest.MonkeyPatch.context() as patch:
-        tiny.show_devices(patch, 1)
-        made = training.prepare(
-            tiny.topics(lanes__seeds=2), tmp_path_factory.mktemp("topics") / "run"
-        )
-        training.train(made)
-        evaluation.evaluate(made)
-        return made
+    config = tiny.topics(lanes__seeds=2)
+    made = training.prepare(config, tmp_path_factory.mktemp("topics") / "run")
+    training.train(made)
+    evaluation.evaluate(made)
+    return made
 
 
 def test_scores_equal_what_the_functions_say(run):

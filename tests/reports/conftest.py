@@ -1,10 +1,12 @@
-"""Runs of these tests use one device."""
+"""Runs of these tests use one device, also those of fixtures of a module."""
 
 import pytest
 
 from tests.training import tiny
 
 
-@pytest.fixture(autouse=True)
-def one_device(monkeypatch):
-    tiny.show_devices(monkeypatch, 1)
+@pytest.fixture(scope="module", autouse=True)
+def one_device():
+    with pytest.MonkeyPatch.context() as patch:
+        tiny.show_devices(patch, 1)
+        yield

@@ -117,7 +117,7 @@ def test_only_pictures_that_all_runs_have_are_compared(tmp_path):
         ([], "name the folders of at least one"),
         (["nowhere"], "there is no folder nowhere"),
         (["."], "was not evaluated yet"),
-        ([".", "--config=configs/sae.py"], "no --config"),
+        ([".", "--config.train.seed=1"], "no --config"),
         ([".", f"--workdir={__file__}/below"], "is no folder that can be written to"),
     ],
 )
