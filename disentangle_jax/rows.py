@@ -187,7 +187,7 @@ def _equal_parts(rows: list[Row], most: int) -> list[list[Row]]:
 def together(config: ConfigDict, rows: Sequence[Row]) -> ConfigDict:
     """Returns the config of the run whose lanes are `rows`, which share a program."""
     merged = apply(config, rows[0])
-    common = flat(merged)
+    common = flat(config)
     defaults = methods.hyperparameters(merged.method.name)
     values = {
         field: [

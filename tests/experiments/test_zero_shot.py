@@ -118,7 +118,7 @@ def test_contradictions_are_reported_before_training(tmp_path, options, message)
 
 def test_another_config_in_the_same_folder_is_refused(tmp_path, monkeypatch):
     changed = config()
-    (tmp_path / "config.json").write_text(changed.to_json())
+    training.start_workdir(changed, tmp_path)
     changed.experiment.share = 0.1
     with pytest.raises(ValueError, match="experiment.share was"):
         experiments.prepare(changed, tmp_path)

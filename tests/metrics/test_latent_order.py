@@ -21,5 +21,5 @@ def test_ordering_by_hand():
     for wrong in (importance[:1], -importance, importance[0]):
         with pytest.raises(ValueError, match="ordering: `importance`"):
             metrics.ordering(wrong)
-    with pytest.raises(ValueError, match="that add up"):
+    with pytest.raises(ValueError, match="add up to 3"):
         metrics.ordering(importance, groups=(2, 2))
