@@ -52,7 +52,7 @@ def scores(
             "method": {"name": "<b>&ae", **method},
             "data": {"name": "made", "seed": seed},
             "train": {"seed": seed, "num_steps": 7},
-            "eval": {"seed": 0},
+            "eval": {"seed": 0, "scores": ["mig", "dci"]},
         },
         "versions": {"jax": "1"},
         "device": {},
