@@ -78,8 +78,8 @@ def test_wrong_configs(tmp_path):
     plain = tiny.absae()
     plain.method.tau = 0.0
     for wrong, message in (
-        (short, "must be more than the 4 steps of `method.warmup_steps`"),
-        (several, "`method.refit_every` must be a multiple of the 2 steps"),
+        (short, "`train.num_steps` must be more than the warm-up of absae"),
+        (several, "`train.steps_per_dispatch` must divide 7"),
         (own, "`lanes.same_batches` must be True"),
         (plain, "`method.tau` must be positive"),
     ):
