@@ -133,6 +133,8 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
       ValueError: the file has no sweep, a field does not exist, or a model is twice.
     """
     base = config_lib.load(file, overrides)
+    if "posterior" not in base.eval.evaluators:  # The analyses of `study` need it.
+        base.eval.evaluators = (*base.eval.evaluators, "posterior")
     path, _, preset = file.partition(":")
     describe = runpy.run_path(path).get("sweep")
     if describe is None:

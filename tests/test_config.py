@@ -6,7 +6,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import experiments, training
+from disentangle_jax import evaluation, experiments, training
 from tests.training import tiny
 
 CONFIGS = sorted((pathlib.Path(__file__).parents[1] / "configs").glob("*.py"))
@@ -43,7 +43,7 @@ def test_every_field_is_read(tmp_path, monkeypatch):
         run = training.prepare(config, tmp_path / str(number))
         training.train(run)
         if number == 0:
-            training.evaluate(run)
+            evaluation.evaluate(run)
     fields = {(s, f) for s, values in config_lib.default().items() for f in values}
     assert fields - read == set()
 

@@ -76,7 +76,6 @@ def get_config(preset: str = ""):
     )
     # Labels that a logistic regression predicts the factors from, beside the trees of
     # `downstream`.
-    config.eval.evaluators = ("posterior",)
     config.study = ConfigDict({"logistic_labels": (10, 100, 1000, 10_000)})
     if preset == "mini":
         config.study.logistic_labels = (10, 100)

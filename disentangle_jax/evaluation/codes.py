@@ -16,6 +16,7 @@ from disentangle_jax.evaluation.sections import (
     Sheet,
     latent_labels,
 )
+from disentangle_jax.evaluation.stored import listed_scores
 from disentangle_jax.evaluation.trained import Trained
 from disentangle_jax.training import Run
 
@@ -105,7 +106,7 @@ def _heat_maps(scores: Mapping[str, Any], groups: list[int]) -> Iterator[HeatMap
     """Yields a heat map of each kind of matrix, from the first score that has it."""
     shown = set()
     for name, score in scores["metrics"].items():
-        described = metric_description(name, scores["config"]["eval"]["scores"])
+        described = metric_description(name, listed_scores(scores))
         for matrix, values in score["matrices"].items():
             if described is None or matrix in shown:
                 continue

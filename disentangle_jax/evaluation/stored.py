@@ -53,6 +53,11 @@ def read_arrays(folder: str | os.PathLike) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
+def listed_scores(scores: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns ``eval.scores`` of the config that a ``scores.json`` holds."""
+    return tuple(scores["config"].get("eval", {}).get("scores", ()))
+
+
 def score_rows(scores: Mapping[str, Any]) -> list[Row]:
     """Returns a row for each number of a ``scores.json``, with its meaning."""
     numbers = {(name, ""): value for name, value in scores["reconstruction"].items()}
@@ -63,9 +68,7 @@ def score_rows(scores: Mapping[str, Any]) -> list[Row]:
         Row(
             f"{name}.{key}" if key else name,
             value,
-            describe_number(
-                name, key, scores["evaluators"], scores["config"]["eval"]["scores"]
-            ),
+            describe_number(name, key, scores["evaluators"], listed_scores(scores)),
         )
         for (name, key), value in numbers.items()
     ]

@@ -147,7 +147,7 @@ def _method(config: ml_collections.ConfigDict, train_set: data.Dataset) -> Metho
         **{field: value for field, value in fields.items() if field in options},
     )
     if config.data.standardize:
-        method = methods.standardized(method, *_moments(config.data.name))
+        method = methods.Standardized(method, *_moments(config.data.name))
     return method
 
 

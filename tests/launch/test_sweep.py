@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 
 from disentangle_jax import config as config_lib
+from disentangle_jax import rows as rows_lib
 from disentangle_jax import sweep as sweep_lib
 from disentangle_jax import training
 from launch import estimate, kubernetes, work
@@ -45,7 +46,7 @@ def test_the_study_is_42_programs_of_300_models():
         cells = {(m.labels["strength"], m.labels["seed"]) for m in models}
         assert len(kinds) == 1 and len(cells) == 300
     # One run: six strengths × fifty seeds are its lanes.
-    config = sweep_lib.pack_config(expansion.base, packs[2])
+    config = rows_lib.together(expansion.base, [m.fields for m in packs[2]])
     assert config.method.name == "factor_vae" and len(config.lanes.rows) == 300
     assert config.lanes.rows[0] == {"method.gamma": 10.0, "train.seed": 0}
     assert config.lanes.rows[299] == {"method.gamma": 100.0, "train.seed": 49}
@@ -112,8 +113,9 @@ def test_a_lane_is_the_model_of_its_row(tmp_path):
     [(300, 64, [60] * 5), (54, 64, [54]), (7, 3, [3, 3, 1]), (10, 4, [2] * 5)],
 )
 def test_packs_are_of_one_size_where_that_divides(count, most, sizes):
-    models = [sweep_lib.Model(str(n), {}, {}) for n in range(count)]
-    parts = sweep_lib._equal_parts(models, most)
+    models = [{"train.seed": seed} for seed in range(count)]
+    config = config_lib.load(TINY)
+    parts = rows_lib.packs(config, models, lambda program, rows: most)
     assert [len(part) for part in parts] == sizes
     assert [m for part in parts for m in part] == models
 
@@ -122,19 +124,16 @@ def test_packs_are_sized_by_memory(monkeypatch):
     from disentangle_jax.training import memory
 
     expansion = sweep_lib.expand(STUDY + ":mini", ["--config.data.name=xysquares"])
-    models = [
-        m._replace(fields={**m.fields, "data.name": "xysquares"})
-        for m in expansion.models
-    ]
-    assert sweep_lib.fitting_lanes(expansion.base, models[:1]) == sweep_lib.MOST_LANES
-    run = training.prepare(sweep_lib.pack_config(expansion.base, models[:1]), "nowhere")
+    row = {**expansion.models[0].fields, "data.name": "xysquares"}
+    assert sweep_lib.fitting_lanes(expansion.base, row) == sweep_lib.MOST_LANES
+    run = training.prepare(rows_lib.together(expansion.base, [row]), "nowhere")
     # Eight devices share the lanes: room for two and a half, with their steps, on each.
     step = jax.make_jaxpr(run.method.step)(*memory._abstract_arguments(run))
     lane = memory._state_bytes(run) + memory.peak_bytes(step.jaxpr, "cpu")
     monkeypatch.setattr(memory, "device_memory", lambda mesh: int(2.5 * lane))
-    assert sweep_lib.fitting_lanes(expansion.base, models[:1]) == 16
-    # Where the data are not here it cannot be told.
-    lost = [m._replace(fields={**m.fields, "data.name": "cars3d"}) for m in models[:1]]
+    assert sweep_lib.fitting_lanes(expansion.base, row) == 16
+    # Where the data are not here it is not known.
+    lost = {**row, "data.name": "cars3d"}
     assert sweep_lib.fitting_lanes(expansion.base, lost) is None
 
 
@@ -342,5 +341,5 @@ def test_the_study_on_tpus_by_compiled_figures():
 def test_study_mode_needs_a_sweep(capsys, tmp_path):
     from disentangle_jax import main
 
-    assert main.main(["--mode=study", str(tmp_path)]) == 2
+    assert main.main(["study", str(tmp_path)]) == 2
     assert "holds no sweep" in capsys.readouterr().err

@@ -77,7 +77,7 @@ def test_a_finished_sweep_has_each_row_once_and_is_left_alone(sweep, capsys):
     code, out, _ = launch(capsys, sweep, "collect")
     assert code == 0 and "4 of 4 models" in out
     assert (sweep / "table.csv").read_text().count("\n") == 5
-    assert runs.main(["--mode=study", str(sweep)]) == 0
+    assert runs.main(["study", str(sweep)]) == 0
     assert (sweep / "study" / "report.html").exists()
 
 

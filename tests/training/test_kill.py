@@ -67,7 +67,7 @@ def test_signal_saves_and_says_how_to_go_on(whole, tmp_path, number):
     process.send_signal(number)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 128 + number, out
-    assert "The same command goes on from there." in out
+    assert "The same command continues from there." in out
     stopped_at = int(out.split("stopped at step ")[1].split()[0])
     (out,) = command.end(command.start(tmp_path, workdir))
     assert f"continuing from the checkpoint of step {stopped_at}" in out

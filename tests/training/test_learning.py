@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import training
+from disentangle_jax import evaluation, training
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 
@@ -29,9 +29,9 @@ def learn(config, workdir):
     """Trains and evaluates `config`; returns `(config, rows, scores)` of each model."""
     run = training.prepare(config, workdir)
     training.train(run)
-    scores = training.evaluate(run)
+    scores = evaluation.evaluate(run)
     models = []
-    for lane, folder in zip(run.lanes, training.evaluated_folders(run), strict=True):
+    for lane, folder in zip(run.lanes, evaluation.folders(run), strict=True):
         own = scores[lane.name] if run.laned else scores
         rows = training.read_metrics(folder)
         if "capacity" in rows[0]:

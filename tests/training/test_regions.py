@@ -79,7 +79,7 @@ def test_wrong_configs(tmp_path):
     plain.method.tau = 0.0
     for wrong, message in (
         (short, "`train.num_steps` must be more than the warm-up of absae"),
-        (several, "`train.steps_per_dispatch` must divide 7, the number of steps"),
+        (several, "`train.steps_per_dispatch` must divide 7"),
         (own, "`lanes.same_batches` must be True"),
         (plain, "`method.tau` must be positive"),
     ):

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import data, methods, training
+from disentangle_jax import data, training
 from tests.training import tiny
 
 
@@ -15,7 +15,7 @@ from tests.training import tiny
         ({"data__name": "xysquares", "data__options": {}}, r"must be \(V,\)"),
         ({"model__name": "conv64"}, r"must be \(H, W, C\) for 'conv64'"),
         ({"method__name": "beta_tc_vae"}, "'beta_tc_vae' needs images, and"),
-        ({"train__input": "device"}, "'stream' for 'prodlda', whose batches hold more"),
+        ({"train__input": "device"}, "'stream' for 'prodlda'"),
         ({"data__standardize": True}, "must be False for synthetic_topics"),
         ({"eval__fid_weights": "file"}, "`eval.fid_weights` must be '' for 'prodlda'"),
         ({"model__groups": 3}, "divisible by the 3 groups"),
@@ -40,14 +40,14 @@ def test_wrong_configs_are_refused_early(fields, message, tmp_path):
 
 def test_a_topic_model_needs_documents():
     config = tiny.topics()
-    inputs = methods.TopicModel.inputs
+    inputs = data.WordCounts()
     with pytest.raises(ValueError, match="needs documents, and"):
         inputs.check(data.load("xysquares"), config.data)
 
 
 def test_empty_documents_are_refused():
     config = tiny.topics()
-    inputs = methods.TopicModel.inputs
+    inputs = data.WordCounts()
     counts = scipy.sparse.csr_array(np.array([[1, 0], [0, 0], [0, 3]]))
     corpus = data.Corpus("mine", counts, ["a", "b"])
     with pytest.raises(ValueError, match="1 training documents .* have no words"):
