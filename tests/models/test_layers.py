@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from disentangle_jax.models import layers
+from tests.models.quick import random_variables
 
 
 def gradients_match(function, reference, *arguments, atol=2e-5):
@@ -124,7 +125,7 @@ def test_conv_of_an_upsampled_image(features, getkey):
     x = jax.random.normal(getkey(), (2, 3, 4, 24))
     fused = layers.Conv(features, upsampled=True, **settings)
     plain = layers.Conv(features, **settings)
-    variables = fused.init(getkey(), x)
+    variables = random_variables(fused, x)
     kernel, bias = variables["params"]["kernel"], variables["params"]["bias"]
 
     def apply(layer, kernel, x):

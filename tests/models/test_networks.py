@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from disentangle_jax import models
+from tests.models.quick import quick_jit, random_variables
 
-# A small instance of each network: (image shape, overrides, D of the decoder's input).
+# A small instance of each network: image shape and overrides.
 SMALL = {
     "ae": ((32, 32, 3), {"channels": 8}),
     "wae": ((32, 32, 3), {"channels": 8}),
@@ -39,14 +40,14 @@ def build(name, getkey, **overrides):
     shape, small = SMALL[name]
     module = models.create(name, shape, **(small | overrides))
     x = jax.random.uniform(getkey(), (2, *shape))
-    return module, jax.jit(module.init)(getkey(), x), x
+    return module, random_variables(module, x), x
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_contract(name, getkey):
     module, variables, x = build(name, getkey)
 
-    @jax.jit
+    @quick_jit
     def outputs(variables, x):
         posterior = module.apply(variables, x, method="encode")
         z = posterior.mean
@@ -69,7 +70,7 @@ def test_contract(name, getkey):
     else:
         assert posterior.mean.shape == (2, elements - 1)  # one Concrete variable
     assert logits.shape == x.shape and logits.dtype == jnp.float32
-    called = jax.jit(module.apply)(variables, x[:1])
+    called = quick_jit(module.apply)(variables, x[:1])
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((posterior, logits)))
     assert ("batch_stats" in variables) == (name in STATEFUL)
     assert isinstance(variables["params"], dict)
@@ -81,9 +82,14 @@ def test_contract(name, getkey):
 def test_training_state_is_functional(name, getkey):
     module, variables, x = build(name, getkey)
     before = jax.tree.map(jnp.copy, variables)
-    apply = lambda key: module.apply(  # noqa: E731
-        variables, x, train=True, mutable=["batch_stats"], rngs={"dropout": key}
-    )
+
+    @quick_jit
+    def apply(key):
+        rngs = {"dropout": key}
+        return module.apply(
+            variables, x, train=True, mutable=["batch_stats"], rngs=rngs
+        )
+
     key = getkey()
     logits, updated = apply(key)
     again, _ = apply(key)
@@ -93,7 +99,7 @@ def test_training_state_is_functional(name, getkey):
         lambda a, b: bool((a != b).any()), updated["batch_stats"], before["batch_stats"]
     )
     assert all(jax.tree.leaves(moved))
-    assert (logits != module.apply(variables, x)).any()
+    assert (logits != quick_jit(module.apply)(variables, x)).any()
 
 
 def test_groups():
@@ -137,7 +143,7 @@ def test_hfvae_means_depend_on_the_discrete_draw(getkey):
     [
         (models.FactorCritic(), 10),
         (models.PriorDiscriminator(), 8),
-        (models.RelationNetwork(8), 13),
+        (models.RelationNetwork(latent_dim=8), 13),
     ],
     ids=["factor", "prior", "relation"],
 )
@@ -160,15 +166,24 @@ def test_critics(critic, size, getkey):
 # --- initial parameters ---------------------------------------------------------------
 
 
-def first_conv(name, getkey, **overrides):
-    _, variables, _ = build(name, getkey, **overrides)
-    layer = variables["params"]["encoder"]
-    return layer["block_2"]["conv"] if "block_2" in layer else layer["conv_2"]
+def initial(name, path, getkey, **overrides):
+    """Returns the initial parameters at `path`; the others are not compiled."""
+    shape, small = SMALL[name]
+    module = models.create(name, shape, **(small | overrides))
+
+    @quick_jit
+    def init(key, x):
+        part = module.init(key, x)["params"]
+        for field in path.split("/"):
+            part = part[field]
+        return part
+
+    return init(getkey(), jnp.zeros((2, *shape)))
 
 
 def test_torch_initializer(getkey):
     # Uniform within ±1/sqrt(fan_in) for weights and biases: fan_in = 9 · 8.
-    conv = first_conv("ae", getkey)
+    conv = initial("ae", "encoder/block_2/conv", getkey)
     bound = 1 / math.sqrt(72)
     for leaf in conv.values():
         assert np.abs(leaf).max() <= bound
@@ -178,14 +193,14 @@ def test_torch_initializer(getkey):
 
 
 def test_glorot_initializer(getkey):
-    conv = first_conv("conv64", getkey)  # 4×4, 8 to 8 channels
+    conv = initial("conv64", "encoder/conv_2", getkey)  # 4×4, 8 to 8 channels
     bound = math.sqrt(6 / (16 * 8 + 16 * 8))
     assert 0.95 * bound < np.abs(conv["kernel"]).max() <= bound
     assert not conv["bias"].any()
 
 
 def test_michlo_starts_xavier_normal(getkey):
-    conv = first_conv("conv64", getkey, kernel_variant="michlo")
+    conv = initial("conv64", "encoder/conv_2", getkey, kernel_variant="michlo")
     std = math.sqrt(2 / (16 * 8 + 16 * 8))
     np.testing.assert_allclose(conv["kernel"].std(), std, rtol=0.1)
     assert np.abs(conv["kernel"]).max() > 2.5 * std  # not uniform
@@ -193,14 +208,14 @@ def test_michlo_starts_xavier_normal(getkey):
 
 
 def test_constant_starts_normal(getkey):
-    _, variables, _ = build("sae-12", getkey, channels=64)
-    constant = variables["params"]["decoder"]["constant"]
+    constant = initial("sae-12", "decoder/constant", getkey, channels=64)
     assert constant.shape == (1, 1, 64)
     np.testing.assert_allclose(constant.std(), 1, rtol=0.3)
 
 
 def test_nvdm_log_std_starts_at_zero(getkey):
-    module, variables, x = build("nvdm", getkey)
+    module, _, x = build("nvdm", getkey)
+    variables = module.init(getkey(), x)
     posterior = module.apply(variables, x, method="encode")
     assert not posterior.log_var.any() and posterior.mean.any()
 
@@ -208,18 +223,21 @@ def test_nvdm_log_std_starts_at_zero(getkey):
 # --- options --------------------------------------------------------------------------
 
 
+def wide(name):
+    """Overrides with which no group of GroupNorm is a single, pure-rounding number."""
+    return {"channels": 32} if name == "sae-2" else {}
+
+
 @pytest.mark.parametrize("name", ["sae-2", "conv64"])
 def test_remat_changes_nothing(name, getkey):
-    # Wide enough that no group is a single number, whose gradient is rounding alone.
-    wide = {"channels": 32} if name == "sae-2" else {}
-    module, variables, x = build(name, getkey, **wide)
-    again, _, _ = build(name, getkey, **wide, remat=True)
+    module, variables, x = build(name, getkey, **wide(name))
+    again, _, _ = build(name, getkey, **wide(name), remat=True)
 
     def loss(module):
         return lambda params: jnp.square(module.apply({"params": params}, x)).sum()
 
-    plain = jax.jit(jax.grad(loss(module)))(variables["params"])
-    recomputed = jax.jit(jax.grad(loss(again)))(variables["params"])
+    plain = quick_jit(jax.grad(loss(module)))(variables["params"])
+    recomputed = quick_jit(jax.grad(loss(again)))(variables["params"])
     # Rounding of sums whose terms are as large as the largest gradient of an array.
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(
@@ -232,12 +250,12 @@ def test_remat_changes_nothing(name, getkey):
 
 @pytest.mark.parametrize("name", ["sae-2", "conv64", "absae", "nvdm"])
 def test_bfloat16_keeps_parameters_and_results_float32(name, getkey):
-    module, variables, x = build(name, getkey, dtype=jnp.bfloat16)
+    module, variables, x = build(name, getkey, **wide(name), dtype=jnp.bfloat16)
     leaves = jax.tree.leaves(variables["params"])
     assert all(leaf.dtype == jnp.float32 for leaf in leaves)
-    logits = jax.jit(module.apply)(variables, x)
-    exact = models.create(name, SMALL[name][0], **SMALL[name][1])
-    exact = jax.jit(exact.apply)(variables, x)
+    logits = quick_jit(module.apply)(variables, x)
+    exact, _, _ = build(name, getkey, **wide(name))
+    exact = quick_jit(exact.apply)(variables, x)
     assert logits.dtype == jnp.float32
     assert (logits != exact).any()  # the arithmetic is indeed coarser
     np.testing.assert_allclose(logits, exact, atol=0.1 * np.abs(exact).max())
@@ -247,7 +265,7 @@ def test_spatial_broadcast_decoder(getkey):
     module, variables, x = build("conv64", getkey, spatial_broadcast=True)
     decoder = variables["params"]["decoder"]
     assert decoder["conv_1"]["kernel"].shape == (4, 4, 12, 16)  # 10 latents + 2
-    assert module.apply(variables, x).shape == x.shape
+    assert jax.eval_shape(module.apply, variables, x).shape == x.shape
 
 
 # --- errors ---------------------------------------------------------------------------
@@ -309,16 +327,21 @@ def test_errors(name, shape, overrides, message):
 
 def test_norm_groups(getkey):
     """One group of all channels keeps a channel's level that its own group removes."""
-    key, x = getkey(), jax.random.uniform(getkey(), (2, 32, 32, 3))
+    x = jax.random.uniform(getkey(), (2, 32, 32, 3))
     settings = dict(channels=4, latent_dim=2)
     level = []
     for groups in (1, 4):
         module = models.create("ae", (32, 32, 3), norm_groups=groups, **settings)
-        variables = module.init(key, x)
-        _, state = module.apply(
-            variables, x, capture_intermediates=lambda m, _: m.name == "norm"
-        )
-        first = state["intermediates"]["encoder"]["block_1"]["norm"]["__call__"][0]
+        variables = random_variables(module, x)
+
+        @quick_jit
+        def first_norm(variables, module=module):
+            _, state = module.apply(
+                variables, x, capture_intermediates=lambda m, _: m.name == "norm"
+            )
+            return state["intermediates"]["encoder"]["block_1"]["norm"]["__call__"][0]
+
+        first = first_norm(variables)
         level.append(np.abs(first.mean((1, 2))).max())
     assert level[0] > 0.1 and level[1] < 1e-5
 

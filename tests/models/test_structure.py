@@ -7,6 +7,7 @@ import pytest
 
 from disentangle_jax import models
 from disentangle_jax.models import sae
+from tests.models.quick import quick_jit, random_variables
 
 SHAPE = (32, 32, 3)
 
@@ -15,9 +16,9 @@ def decoder_features(name, getkey, **overrides):
     """A function of z to the output of every decoder block, in order."""
     module = models.create(name, SHAPE, channels=32, **overrides)
     x = jax.random.uniform(getkey(), (1, *SHAPE))
-    variables = jax.jit(module.init)(getkey(), x)
+    variables = random_variables(module, x)
 
-    @jax.jit
+    @quick_jit
     def features(z):
         _, state = module.apply(
             variables, z, method="decode", capture_intermediates=True
@@ -73,8 +74,8 @@ def test_ladder_puts_the_deepest_rung_first(getkey):
     # Silence one rung's output layer: the variable that stops is where it goes.
     module = models.create("vlae-3", SHAPE, channels=32)
     x = jax.random.uniform(getkey(), (2, *SHAPE))
-    variables = jax.jit(module.init)(getkey(), x)
-    encode = jax.jit(lambda v: module.apply(v, x, method="encode"))
+    variables = random_variables(module, x)
+    encode = quick_jit(lambda v: module.apply(v, x, method="encode"))
     full = encode(variables)
     for rung, dims in ((1, slice(8, 12)), (2, slice(4, 8)), (3, slice(0, 4))):
         silent = jax.tree.map(lambda leaf: leaf, variables)
@@ -94,8 +95,8 @@ def test_ladder_reads(getkey):
     # blocks 4, 8 and 12.
     module = models.create("vlae-3", SHAPE, channels=32)
     x = jax.random.uniform(getkey(), (1, *SHAPE))
-    variables = jax.jit(module.init)(getkey(), x)
-    gradient = jax.jit(
+    variables = random_variables(module, x)
+    gradient = quick_jit(
         jax.jacrev(
             lambda v: module.apply(v, x, method="encode").mean.reshape(3, 4).sum(1)
         )
@@ -112,7 +113,7 @@ def test_a_silent_transform_is_the_identity(getkey):
     transform = sae.AffineTransform(backbone)
     features = jax.random.normal(getkey(), (2, 4, 4, 8))
     u = jax.random.normal(getkey(), (2, 3))
-    variables = transform.init(getkey(), features, u)
+    variables = random_variables(transform, features, u)
     assert (transform.apply(variables, features, u) != features).any()
     last = variables["params"]["mlp"]["layer_3"]
     variables["params"]["mlp"]["layer_3"] = jax.tree.map(jnp.zeros_like, last)
@@ -124,7 +125,7 @@ def test_a_transform_scales_by_the_exponential(getkey):
     transform = sae.AffineTransform(backbone)
     features = jax.random.normal(getkey(), (2, 4, 4, 8))
     u = jax.random.normal(getkey(), (2, 3))
-    variables = transform.init(getkey(), features, u)
+    variables = random_variables(transform, features, u)
     # Bias alone: the first half shifts, the second is the log of the scale.
     layer = jax.tree.map(jnp.zeros_like, variables["params"]["mlp"]["layer_3"])
     layer["bias"] = jnp.concatenate([jnp.full(8, 0.5), jnp.full(8, -1.0)])
