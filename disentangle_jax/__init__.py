@@ -1,7 +1,7 @@
 """Disentangled representation learning in pure JAX.
 
-Each room of the library is a module of its own, imported on first use, so that
-``import disentangle_jax`` costs nothing and pulls in neither TensorFlow nor orbax::
+Subpackages are imported on first use, so ``import disentangle_jax`` is fast and imports
+neither TensorFlow nor orbax::
 
     import disentangle_jax as dj
 
@@ -11,16 +11,18 @@ Each room of the library is a module of its own, imported on first use, so that
 
 import importlib
 
-_ROOMS = (
+_SUBPACKAGES = (
     "config",
     "data",
     "distributions",
+    "evaluation",
     "experiments",
     "losses",
     "methods",
     "metrics",
     "models",
     "reports",
+    "rows",
     "sampling",
     "sweep",
     "training",
@@ -31,10 +33,10 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str):
-    if name in _ROOMS:
+    if name in _SUBPACKAGES:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_ROOMS])
+    return sorted([*globals(), *_SUBPACKAGES])

@@ -1,16 +1,38 @@
 """Commands that list what the library has, from the descriptions of its parts."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from disentangle_jax.commands.arguments import Parser, define
 
 
-def _shown(command: Callable, argv: list[str], about: Callable[[str], str], every):
-    """Returns what prints one definition, or one line for each of them."""
+def _shown(
+    command: Callable,
+    argv: list[str],
+    about: Callable[[str], str],
+    table: Callable[[], Iterable[Sequence[str]]],
+) -> Callable[[], int]:
+    """Returns the work of a command that shows one definition, or a table of all.
+
+    Args:
+      command: the command.
+      argv: its arguments.
+      about: returns the text of one definition.
+      table: returns the head and the rows of the table.
+    """
     parser = Parser(command)
     parser.add_argument("name", nargs="?", metavar="NAME", help="show only this one")
+    parser.add_argument("--markdown", action="store_true", help="a Markdown table")
     args, _ = parser.parse(argv)
-    text = about(args.name) if args.name else "\n".join(every())
+    if args.name:
+        text = about(args.name)
+    elif args.markdown:
+        text = markdown(table())
+    else:
+        rows = list(table())
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        text = "\n".join(
+            "  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows
+        )
 
     def work() -> int:
         print(text)
@@ -19,7 +41,44 @@ def _shown(command: Callable, argv: list[str], about: Callable[[str], str], ever
     return work
 
 
-@define("methods [NAME]")
+def markdown(table: Iterable[Sequence[str]]) -> str:
+    """Returns a head and rows as a Markdown table."""
+    head, *rows = table
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def method_table() -> Iterable[Sequence[str]]:
+    """Yields head and rows of the table of methods."""
+    from disentangle_jax import methods as methods_lib
+
+    yield "method", "hyperparameters", "reference"
+    for name in sorted(methods_lib.names()):
+        hypers = ", ".join(methods_lib.hyperparameters(name)) or "–"
+        yield name, hypers, methods_lib.describe(name).reference
+
+
+def protocol_table() -> Iterable[Sequence[str]]:
+    """Yields head and rows of the table of protocols."""
+    from disentangle_jax import experiments
+
+    yield "protocol", "question", "reference"
+    for name in sorted(experiments.names()):
+        description = experiments.describe(name)
+        yield name, description.question, description.reference
+
+
+def score_table() -> Iterable[Sequence[str]]:
+    """Yields head and rows of the table of scores."""
+    from disentangle_jax import metrics
+
+    yield "score", "meaning", "needs", "reference"
+    for name in metrics.names():
+        description = metrics.describe(name)
+        yield name, description.meaning, description.needs, description.reference
+
+
+@define("methods [NAME] [--markdown]")
 def methods(argv: list[str]) -> Callable[[], int]:
     """List the training methods with their hyperparameters, or show one."""
     from disentangle_jax import methods as methods_lib
@@ -35,47 +94,73 @@ def methods(argv: list[str]) -> Callable[[], int]:
         lines += [f"  {k:<28}{v!r}" for k, v in methods_lib.options(name).items()]
         return "\n".join(lines)
 
-    def every() -> Iterable[str]:
-        for name in methods_lib.names():
-            hypers = ", ".join(methods_lib.hyperparameters(name)) or "none"
-            yield f"{name:<22}{hypers}"
-
-    return _shown(methods, argv, about, every)
+    return _shown(methods, argv, about, method_table)
 
 
-@define("datasets [NAME]")
+@define("datasets [NAME] [--markdown]")
 def datasets(argv: list[str]) -> Callable[[], int]:
     """List the datasets with their factors, or show one with its licence and files."""
     from disentangle_jax import data
 
+    def table() -> Iterable[Sequence[str]]:
+        yield "dataset", "factors"
+        for name in data.names():
+            yield name, data.describe(name).factor_text
+
     def about(name: str) -> str:
         return f"{name}\n{data.describe(name).text()}"
 
-    def every() -> Iterable[str]:
-        for name in data.names():
-            yield f"{name:<24}{data.describe(name).factor_text}"
-
-    return _shown(datasets, argv, about, every)
+    return _shown(datasets, argv, about, table)
 
 
-@define("fields [SECTION]")
+@define("protocols [NAME] [--markdown]")
+def protocols(argv: list[str]) -> Callable[[], int]:
+    """List the papers' protocols with their questions, or show one with its options."""
+    from disentangle_jax import experiments
+
+    def about(name: str) -> str:
+        question, reference, options = experiments.describe(name)
+        lines = [f"{name}: {question}", reference, "", "options (--config.experiment):"]
+        lines += [f"  {field:<22}{value!r}" for field, value in options.items()]
+        return "\n".join(lines)
+
+    return _shown(protocols, argv, about, protocol_table)
+
+
+@define("scores [NAME] [--markdown]")
+def scores(argv: list[str]) -> Callable[[], int]:
+    """List the scores with their meanings, or show one."""
+    from disentangle_jax import metrics
+
+    def about(name: str) -> str:
+        description = metrics.describe(name)
+        lines = [f"{key:<28}{text}" for key, text in description.keys.items()]
+        return "\n".join([name, description.reference, "", *lines])
+
+    return _shown(scores, argv, about, score_table)
+
+
+@define("fields [SECTION] [--markdown]")
 def fields(argv: list[str]) -> Callable[[], int]:
     """List the fields of a config with their defaults and meanings."""
     from disentangle_jax import config
 
-    def rows(section: str = "") -> list[str]:
-        return [
-            f"--config.{name:<28}{field.default!r:<22}  {field.doc}"
-            for name, field in config.FIELDS.items()
-            if name.startswith(section)
-        ]
+    def table(section: str = "") -> Iterable[Sequence[str]]:
+        yield "field", "default", "meaning"
+        for name, field in config.FIELDS.items():
+            if name.startswith(section):
+                yield f"--config.{name}", repr(field.default), field.doc
 
-    return _shown(fields, argv, lambda name: "\n".join(rows(name)), rows)
+    def about(section: str) -> str:
+        rows = list(table(section))
+        return "\n".join("  ".join(row) for row in rows)
+
+    return _shown(fields, argv, about, table)
 
 
 @define("score FILE.npz [--scores=NAME,NAME] [--json]")
 def score(argv: list[str]) -> Callable[[], int]:
-    """Score a file of codes and factors; `disentangle score --help`."""
+    """Score a file of codes and factors; `disentangle score --help` explains it."""
     from disentangle_jax.metrics import score as score_lib
 
-    return lambda: score_lib.main(argv)
+    return lambda: score_lib.main(argv, prog="disentangle score")
