@@ -91,21 +91,7 @@ def pipeline(
     """
     if indices is not None:
         dataset = dataset.narrow(indices)
-    if not 1 <= batch_size <= len(dataset.indices):
-        raise ValueError(
-            f"pipeline: `batch_size` must lie in [1, {len(dataset.indices)}], the "
-            f"number of images to draw from, got {batch_size}."
-        )
-    if process_count < 1 or batch_size % process_count:
-        raise ValueError(
-            "pipeline: `process_count` must divide `batch_size`, got "
-            f"{process_count} and {batch_size}."
-        )
-    if not 0 <= process_index < process_count:
-        raise ValueError(
-            f"pipeline: `process_index` must lie in [0, {process_count}), got "
-            f"{process_index}."
-        )
+    _check(dataset, batch_size, process_index, process_count)
     if seed < 0 or start_step < 0 or prefetch < 1:
         raise ValueError(
             "pipeline: `seed` and `start_step` must be at least 0 and `prefetch` at "
@@ -150,3 +136,24 @@ def pipeline(
     stream = tf.data.Dataset.range(start_step, end)
     stream = stream.map(load, num_parallel_calls=prefetch, deterministic=True)
     return stream.prefetch(prefetch).as_numpy_iterator()
+
+
+def _check(
+    dataset: Dataset, batch_size: int, process_index: int, process_count: int
+) -> None:
+    """Raises ValueError where the processes cannot share batches of this size."""
+    if not 1 <= batch_size <= len(dataset.indices):
+        raise ValueError(
+            f"pipeline: `batch_size` must lie in [1, {len(dataset.indices)}], the "
+            f"number of images to draw from, got {batch_size}."
+        )
+    if process_count < 1 or batch_size % process_count:
+        raise ValueError(
+            "pipeline: `process_count` must divide `batch_size`, got "
+            f"{process_count} and {batch_size}."
+        )
+    if not 0 <= process_index < process_count:
+        raise ValueError(
+            f"pipeline: `process_index` must lie in [0, {process_count}), got "
+            f"{process_index}."
+        )

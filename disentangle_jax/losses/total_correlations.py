@@ -356,9 +356,7 @@ def hfvae(
         needed with ``pairwise``.
 
     Returns:
-      ``[]`` loss in nats, and the terms ``reconstruction``, ``mutual_information``,
-      ``group_tc``, ``within_group_tc``, ``dimension_wise_kl`` and ``kl``, the sum of
-      the last four.
+      ``[]`` loss in nats, and the terms ``reconstruction``, ``kl`` and its four parts.
     """
     name = "hfvae"
     error = mean_reconstruction(name, reconstruction, x, logits, mean, axis_name)

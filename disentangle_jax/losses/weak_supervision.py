@@ -169,18 +169,7 @@ def supervised_alignment(
         return jnp.square(jnp.where(pairs, 0.0, matrix)).sum()
     if kind != "embed":
         raise unknown_name(name, "kind", kind, ["xent", "l2", "cov", "embed"])
-    if embeddings is None or len(embeddings) != count:
-        got = None if embeddings is None else len(embeddings)
-        raise ValueError(
-            f"{name}: `embeddings` must be {count} arrays, one per factor, got {got}."
-        )
-    total = jnp.zeros_like(first[:, 0])
-    for code, label, values in zip(first.T, factors.T, embeddings):
-        logits = -jnp.square((code[:, None] - values[None]) * sigma)
-        log_p = jax.nn.log_softmax(logits)
-        label = label[:, None].astype(jnp.int32)
-        total -= jnp.take_along_axis(log_p, label, axis=1)[:, 0]
-    return batch_mean(total, axis_name)
+    return batch_mean(_embedding_loss(first, factors, embeddings, sigma), axis_name)
 
 
 def _sizes(factor_sizes: Sequence[int] | None, count: int, dtype: jnp.dtype):
@@ -190,6 +179,29 @@ def _sizes(factor_sizes: Sequence[int] | None, count: int, dtype: jnp.dtype):
             f"one per factor, got {factor_sizes}."
         )
     return jnp.asarray(factor_sizes, dtype)[None]
+
+
+def _embedding_loss(
+    codes: jax.Array,
+    factors: jax.Array,
+    embeddings: Sequence[jax.Array] | None,
+    sigma: jax.Array,
+) -> jax.Array:
+    """`[B]` cross-entropies of kind ``"embed"``, summed over factors."""
+    count = factors.shape[1]
+    if embeddings is None or len(embeddings) != count:
+        got = None if embeddings is None else len(embeddings)
+        raise ValueError(
+            f"supervised_alignment: `embeddings` must be {count} arrays, one per "
+            f"factor, got {got}."
+        )
+    total = jnp.zeros_like(codes[:, 0])
+    for code, label, values in zip(codes.T, factors.T, embeddings):
+        logits = -jnp.square((code[:, None] - values[None]) * sigma)
+        log_p = jax.nn.log_softmax(logits)
+        label = label[:, None].astype(jnp.int32)
+        total -= jnp.take_along_axis(log_p, label, axis=1)[:, 0]
+    return total
 
 
 def _total(values: jax.Array, axis_name: str | None) -> jax.Array:
@@ -206,8 +218,8 @@ def _average_pairs(
     ratio: jax.Array,
     averaged: bool,
     axis_name: str | None,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Averaged ``[2B, D]`` means and log-variances, and the mean number shared."""
+) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
+    """Averaged ``[2B, D]`` means and log-variances, and the term ``shared_dims``."""
     check_posterior(function, mean, log_var)
     if mean.shape[0] % 2:
         raise ValueError(
@@ -224,8 +236,8 @@ def _average_pairs(
         mean = jnp.concatenate([mean1, mean2])
         log_var = jnp.concatenate([log_var1, log_var2])
     shared = (mean1 == mean2) & (log_var1 == log_var2)
-    number = batch_mean(shared.sum(axis=1).astype(mean.dtype), axis_name)
-    return mean, log_var, number
+    number = shared.sum(axis=1).astype(mean.dtype)
+    return mean, log_var, {"shared_dims": batch_mean(number, axis_name)}
 
 
 def ada_gvae(
@@ -283,8 +295,7 @@ def ada_gvae(
         name, "gvae", mean, log_var, distance, ratio, averaged, axis_name
     )
     terms = elbo_terms(name, x, logits, z, mean, log_var, reconstruction, kl, axis_name)
-    loss = terms["reconstruction"] + beta * terms["kl"]
-    return loss, {**terms, "shared_dims": shared}
+    return terms["reconstruction"] + beta * terms["kl"], terms | shared
 
 
 def ada_ml_vae(
@@ -323,5 +334,4 @@ def ada_ml_vae(
         name, "ml_vae", mean, log_var, distance, ratio, averaged, axis_name
     )
     terms = elbo_terms(name, x, logits, z, mean, log_var, reconstruction, kl, axis_name)
-    loss = terms["reconstruction"] + beta * terms["kl"]
-    return loss, {**terms, "shared_dims": shared}
+    return terms["reconstruction"] + beta * terms["kl"], terms | shared
