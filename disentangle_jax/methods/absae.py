@@ -70,12 +70,12 @@ class AbsAE(Method):
        with the same Adam as in 1;
     4. the discriminator, weighted by beta, on the codes of 3.
 
-    Encoder, decoder, discriminator and ReL have an Adam each. Two differences from the
-    published code: its sampler always draws component 0 of the mixture, an error, and
-    its discriminator has an input for labels, which are always zero. Labels therefore
-    influence only the fit. With ``labelled_batch``, which the paper does not have, 3
-    also adds, after the warm-up, for codes z of labelled images of combination c and
-    the ``label_weight`` :math:`\lambda`,
+    Encoder, decoder, discriminator and ReL have an Adam each. Components of the mixture
+    are drawn uniformly; the published code always draws component 0, an error. As
+    there, the discriminator sees no labels: they influence only the fit. With
+    ``labelled_batch``, which the paper does not have, 3 also adds, after the warm-up,
+    for codes z of labelled images of combination c and the ``label_weight``
+    :math:`\lambda`,
 
     .. math:: - \frac{\lambda}{D} \log \mathcal N(z; \mu_c, \Sigma_c)
 

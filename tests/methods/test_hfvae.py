@@ -12,6 +12,7 @@ import pytest
 
 from disentangle_jax import config as config_lib
 from disentangle_jax import methods, models, sampling, training
+from tests.methods.compiled import Compiled
 
 SHAPE = (4, 4, 1)
 SIZE = 20
@@ -31,8 +32,8 @@ def network(discrete=(3,)):
 
 
 def create(model, **more):
-    return methods.create(
-        "hfvae", model, optax.scale_by_adam(), dataset_size=SIZE, **more
+    return Compiled(
+        methods.create("hfvae", model, optax.scale_by_adam(), dataset_size=SIZE, **more)
     )
 
 
@@ -47,7 +48,7 @@ def compiled(discrete=(3,), groups=None):
         state = method.init(key, images)
         return state._replace(params=jax.tree.map(lambda a: 3 * a, state.params))
 
-    return model, method, jax.jit(init), jax.jit(method.step)
+    return model, method, jax.jit(init), method.step
 
 
 @pytest.fixture
@@ -219,7 +220,7 @@ def test_code_is_means_then_most_probable_classes(images, getkey):
     assert "discrete_variables" in method.evaluators
     state = init(getkey(), images)
     x, variables = images["image"], {"params": state.params}
-    code = jax.jit(method.encode)(state, x)
+    code = method.encode(state, x)
     logits = np.asarray(model.apply(variables, x, method="encode").logits)
     classes = np.zeros((4, 5), np.float32)
     for i, row in enumerate(logits):
@@ -237,7 +238,9 @@ def test_temperature_must_be_positive(temperature, images, getkey):
     _, method, init, _ = compiled()
     state = init(getkey(), images)
     with pytest.raises(ValueError, match="hfvae: `temperature` must be positive, got"):
-        method.step(getkey(), state, images, {**HYPER, "temperature": temperature})
+        method.method.step(
+            getkey(), state, images, {**HYPER, "temperature": temperature}
+        )
 
 
 def test_wrong_choices():
@@ -293,13 +296,14 @@ def test_given_correlation_moves_the_loss_by_its_closed_form(images, getkey):
     state, key = init(getkey(), images), getkey()
     _, before = plain(key, state, images, HYPER)
     method = create(model, groups=(1, 1, 1), correlation=GIVEN)
-    _, after = jax.jit(method.step)(key, state, images, HYPER)
+    _, after = method.step(key, state, images, HYPER)
     normal_key, concrete_key = jax.random.split(key)
     variables = {"params": state.params}
-    logits = model.apply(variables, images["image"], method="encode").logits
+    apply = jax.jit(model.apply, static_argnames="method")
+    logits = apply(variables, images["image"], method="encode").logits
     noise = jax.random.gumbel(jax.random.fold_in(concrete_key, 0), logits.shape)
     classes = jax.nn.softmax((logits + noise) / HYPER["temperature"])
-    mean, log_var, _ = model.apply(
+    mean, log_var, _ = apply(
         variables, images["image"], discrete=classes, method="encode"
     )
     z = mean + jnp.exp(log_var / 2) * jax.random.normal(normal_key, mean.shape)
@@ -333,7 +337,7 @@ def test_prior_samples_have_the_given_correlation(images, getkey):
 def test_learned_correlation_follows_the_codes(kind, groups, images, getkey):
     model = network()
     method = create(model, groups=groups, correlation=kind)
-    state = jax.jit(method.init)(getkey(), images)
+    state = method.init(getkey(), images)
     np.testing.assert_array_equal(state.params["prior_correlation"], np.zeros((2, 2)))
     # Means that rise together: both read the same feature, with little spread.
     params = jax.tree.map(lambda a: a, state.params)
@@ -343,9 +347,8 @@ def test_learned_correlation_follows_the_codes(kind, groups, images, getkey):
         last["kernel"] = jnp.tile(8 * column if name == "mean" else 0 * column, (1, 2))
         last["bias"] = jnp.full(2, bias)
     state = state._replace(params=params)
-    step = jax.jit(method.step)
     for _ in range(3):
-        state, terms = step(getkey(), state, images, HYPER)
+        state, terms = method.step(getkey(), state, images, HYPER)
     learned = np.asarray(state.params["prior_correlation"])
     assert learned[1, 0] > 0.01 and np.isfinite(float(terms["loss"]))
     assert learned[0, 1] == 0.0
@@ -378,9 +381,9 @@ def test_convolutions_with_discrete_variables(getkey):
     assert model.latent_groups == (2, 1, 1)
     images = {"image": jax.random.uniform(getkey(), (4, 16, 16, 1))}
     method = create(model)
-    state = jax.jit(method.init)(getkey(), images)
+    state = method.init(getkey(), images)
     key = getkey()
-    new, terms = jax.jit(method.step)(key, state, images, HYPER)
+    new, terms = method.step(key, state, images, HYPER)
     assert np.isfinite(float(terms["loss"]))
     assert method.latent_groups == (1, 1, 3, 2) and method.discrete == (3, 2)
     # Every part learns, also that which sees the draws.
@@ -406,12 +409,14 @@ def test_convolutions_with_discrete_variables(getkey):
 )
 def test_baselines_on_the_same_networks(name, hyper, images, getkey):
     model = network(discrete=())
-    method = methods.create(name, model, optax.scale_by_adam(), dataset_size=SIZE)
+    method = Compiled(
+        methods.create(name, model, optax.scale_by_adam(), dataset_size=SIZE)
+    )
     # Each latent is a variable of its own for scores and hybrids.
     assert method.latent_groups == (1, 1) and method.discrete == ()
     assert "discrete_variables" not in method.evaluators
-    state = jax.jit(method.init)(getkey(), images)
+    state = method.init(getkey(), images)
     hyper = {**hyper, "learning_rate": 1e-2}
-    _, terms = jax.jit(method.step)(getkey(), state, images, hyper)
+    _, terms = method.step(getkey(), state, images, hyper)
     assert np.isfinite(float(terms["loss"]))
     assert method.decode(state, jnp.zeros((4, 2))).shape == images["image"].shape
