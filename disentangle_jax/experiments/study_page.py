@@ -194,12 +194,11 @@ def _by_value(data: Grid) -> _Parts:
 def _variance(data: Grid) -> _Parts:
     names = _scores(data)
     explained = _estimate(data.take(names), study.variances_explained)
-    for which, (name, cause, letter, rest) in enumerate(
-        (
-            ("variance_method", "the method", "a", "hyperparameter value and seed"),
-            ("variance_setting", "method and hyperparameter value", "b", "the seed"),
-        )
-    ):
+    causes = (
+        ("variance_method", "the method", "a", "hyperparameter value and seed"),
+        ("variance_setting", "method and hyperparameter value", "b", "the seed"),
+    )
+    for which, (name, cause, letter, rest) in enumerate(causes):
         yield reports.Table(
             name,
             f"Variance of the scores explained by {cause}, %",
@@ -217,17 +216,13 @@ def _better_methods(data: Grid) -> _Parts:
     for name, title in _scores(data).items():
         better = _estimate(data, lambda g, name=name: study.methods_better(g, name))
         file = f"better_{name.replace('.', '_')}"
+        panels = dict(zip(data.datasets, better.value))
         yield reports.Figure(
             file,
             f"Does one method beat another? {title}",
             "Probability in % that a random model of the row's method has a higher "
             "score than one of the column's; 50 is a draw.",
-            plots.matrices(
-                dict(zip(data.datasets, better.value)),
-                data.methods,
-                data.methods,
-                signed=False,
-            ),
+            plots.matrices(panels, data.methods, data.methods, signed=False),
         )
         yield reports.Table(
             f"{file}_intervals",
@@ -360,6 +355,7 @@ def _transfer(data: Grid) -> _Parts:
         row["comparison"]: float(row["share_won"])
         for row in published.table("challenging_assumptions_transfer")
     }
+    theirs = {name: f"{100 * share:.1f}" for name, share in paper.items()}
     yield reports.Figure(
         "transfer",
         "Do good settings transfer?",
@@ -376,11 +372,7 @@ def _transfer(data: Grid) -> _Parts:
         "In %, with intervals; the paper has 7 datasets, 6 scores and 50 seeds.",
         ("evaluated on", "here", "paper"),
         [
-            (
-                name,
-                _interval(found, (n,)),
-                f"{100 * paper[name]:.1f}" if name in paper else "–",
-            )
+            (name, _interval(found, (n,)), theirs.get(name, "–"))
             for n, name in enumerate(study.TRANSFERS)
         ],
     )

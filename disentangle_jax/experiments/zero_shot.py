@@ -62,20 +62,20 @@ class ZeroShot(protocol.Protocol):
 
     def result(self, config, workdir, models):
         options = config.experiment
-        judge = _judge(config, models)
+        whole = _first_model(config, models)
         test_set = _test_images(config)
-        codes, _, labels = _read_off(config, judge, test_set)
+        codes, _, labels = _read_off(config, whole, test_set)
         feature = _read_feature(workdir)
         unseen = in_combinations(feature, codes, labels, options.combinations)
         rng = np.random.default_rng(config.eval.seed)
-        asked = {
+        tested = {
             "unseen": rng.permutation(test_set.indices[unseen])[:_MOST],
             "seen": rng.permutation(test_set.indices[~unseen])[:_MOST],
         }
-        shown = test_set.images(asked["unseen"][:_SHOWN])
+        shown = test_set.images(tested["unseen"][:_SHOWN])
         values, pictures = {}, {"image": shown}
         for name, stage in models.items():
-            values[name] = [_errors(model.load(), test_set, asked) for model in stage]
+            values[name] = [_errors(model.load(), test_set, tested) for model in stage]
             first = stage[0].load()
             pictures[name] = first.decode_all(first.encode(shown))
         retrained = models[f"pruned-{config.method.name}"][0].load()
@@ -95,7 +95,7 @@ class ZeroShot(protocol.Protocol):
             "errors": values,
             "feature": feature._asdict() | {"bounds": str(feature.bounds)},
             "unseen_test_images": int(unseen.sum()),
-            "unseen_mean_image_mse": _mean_image_error(judge.run, asked["unseen"]),
+            "unseen_mean_image_mse": _mean_image_error(whole.run, tested["unseen"]),
         }
         return protocol.Result(
             f"Unseen combinations on {config.data.name}", written, parts
@@ -125,7 +125,7 @@ def _check(config: ml_collections.ConfigDict) -> None:
             )
 
 
-def _judge(
+def _first_model(
     config: ml_collections.ConfigDict, models: protocol.Models
 ) -> evaluation.Trained:
     """Returns the model whose feature decides what is removed."""
@@ -161,9 +161,9 @@ def _prune(
     if (workdir / "held_out.npy").exists():
         return
     options = config.experiment
-    judge = _judge(config, models)
-    train_set = judge.run.train_set
-    codes, ink, labels = _read_off(config, judge, train_set)
+    whole = _first_model(config, models)
+    train_set = whole.run.train_set
+    codes, ink, labels = _read_off(config, whole, train_set)
     feature = choose_feature(codes, ink, labels, options.share)
     removed = in_combinations(feature, codes, labels, options.combinations)
     bounds = {str(label): bound for label, bound in feature.bounds.items()}
@@ -181,11 +181,11 @@ def _read_feature(workdir: pathlib.Path) -> Feature:
 
 
 def _errors(
-    model: evaluation.Trained, dataset: data.Dataset, asked: Mapping[str, np.ndarray]
+    model: evaluation.Trained, dataset: data.Dataset, tested: Mapping[str, np.ndarray]
 ) -> dict[str, dict[str, float]]:
     """Returns the mean errors of a model on each kind of images."""
     found = {}
-    for kind, indices in asked.items():
+    for kind, indices in tested.items():
         _, errors = evaluation.encode_images(model, dataset, indices)
         found[kind] = {name: float(values.mean()) for name, values in errors.items()}
     return found
