@@ -1,7 +1,11 @@
 """20 Newsgroups as bags of words."""
 
+import io
 import pathlib
 import pickle
+import zlib
+from collections.abc import Collection
+from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.sparse
@@ -14,11 +18,58 @@ from disentangle_jax.types import unknown_name
 ETM_PARTS = {"train": "tr", "validation": "va", "test": "ts"}
 
 
-class _PlainUnpickler(pickle.Unpickler):
-    """Reads pickled lists and strings; rejects anything that could run code."""
+# What scikit-learn's file names: its container of arrays, and how NumPy arrays and
+# bytes are rebuilt. None of them runs code of the file.
+_CONTAINERS = {
+    *((f"numpy.{core}.multiarray", n) for core in ("core", "_core")
+      for n in ("_reconstruct", "scalar")),
+    *((module, "Bunch") for module in
+      ("sklearn.utils", "sklearn.utils._bunch", "sklearn.datasets.base")),
+    ("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode"),
+}  # fmt: skip
 
-    def find_class(self, module: str, name: str) -> type:
-        raise ValueError(f"a list of words must not need {module}.{name}")
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads pickled lists, texts and arrays; rejects what could run code.
+
+    Args:
+      file: the pickle.
+      allowed: module and name of each class or function that it may use.
+    """
+
+    def __init__(self, file: BinaryIO, allowed: Collection[tuple[str, str]] = ()):
+        super().__init__(file)
+        self._allowed = allowed
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in self._allowed:
+            raise ValueError(f"it must hold texts only, and it needs {module}.{name}")
+        return super().find_class(module, name)
+
+
+def _check_posts(path: pathlib.Path) -> None:
+    """Raises where scikit-learn's file could run code: its own reader would run it."""
+    with reading(path):
+        content = zlib.decompress(path.read_bytes())
+        posts = _PlainUnpickler(io.BytesIO(content), _CONTAINERS).load()
+        if not isinstance(posts, dict) or not {"train", "test"} <= set(posts):
+            raise ValueError("it must hold the parts 'train' and 'test'")
+
+
+def _check_tokens(
+    path: pathlib.Path, tokens: list[np.ndarray], counts: list[np.ndarray], words: int
+) -> None:
+    """Raises where token numbers do not fit the vocabulary or the counts."""
+    if list(map(len, tokens)) != list(map(len, counts)):
+        raise ValueError(
+            f"data.load: {path} must have a token for each count of its counts file."
+        )
+    every = np.concatenate([np.zeros(0, np.int64), *tokens])
+    if len(every) and not 0 <= every.min() <= every.max() < words:
+        raise ValueError(
+            f"data.load: {path} must hold token numbers in [0, {words}), the size of "
+            f"the vocabulary, got {every.min()} to {every.max()}."
+        )
 
 
 def _read_etm(folder: pathlib.Path, split: str) -> Corpus:
@@ -40,6 +91,9 @@ def _read_etm(folder: pathlib.Path, split: str) -> Corpus:
                 cells = scipy.io.loadmat(path)[kind].squeeze(0)
             lists.append([np.ravel(cell).astype(np.int64) for cell in cells])
         tokens, counts = lists
+        _check_tokens(
+            folder / f"bow_{part}_tokens.mat", tokens, counts, len(vocabulary)
+        )
         ends = np.cumsum([0, *map(len, tokens)])
         content = np.concatenate(counts), np.concatenate(tokens), ends
         shape = len(tokens), len(vocabulary)
@@ -94,6 +148,8 @@ def newsgroups(
     found = find(newsgroups.description, data_dir)
     if found.suffix == ".mat":
         return _read_etm(found.parent, split)
+
+    _check_posts(found)
 
     def posts(subset: str):
         with reading(found):

@@ -1,0 +1,70 @@
+"""Files that would run code, or write outside their arrays, are refused."""
+
+import pickle
+import shutil
+import zlib
+
+import numpy as np
+import pytest
+import scipy.io
+
+from disentangle_jax import data
+
+
+class Command:
+    """Unpickled by an ordinary reader, it creates a file."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return (open, (str(self.target), "w"))
+
+
+@pytest.mark.parametrize("place", ["whole", "inside"])
+def test_a_crafted_newsgroups_file_runs_nothing(tmp_path, place):
+    target = tmp_path / "created"
+    content = Command(target)
+    if place == "inside":
+        content = {"train": {"data": ["a"]}, "test": [content]}
+    path = tmp_path / "20news-bydate_py3.pkz"
+    path.write_bytes(zlib.compress(pickle.dumps(content)))
+    with pytest.raises(ValueError, match="texts only, and it needs .*open"):
+        data.load("newsgroups", data_dir=tmp_path)
+    assert not target.exists()
+    # The same file does run its command in an ordinary reader.
+    pickle.loads(zlib.decompress(path.read_bytes()))
+    assert target.exists()
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    path = tmp_path / "20news-bydate_py3.pkz"
+    for content in (zlib.compress(pickle.dumps([1, 2])), b"not compressed"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="must be a complete file"):
+            data.load("newsgroups", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("wrong", [-1, 3, 2**40])
+def test_token_numbers_beyond_the_vocabulary_are_refused(tmp_path, wrong):
+    (tmp_path / "vocab.pkl").write_bytes(pickle.dumps(["a", "b", "c"]))
+    cells = np.empty((1, 2), object)
+    cells[0, 0], cells[0, 1] = np.array([[0, 2]]), np.array([[1, wrong]])
+    counts = np.empty((1, 2), object)
+    counts[0, 0], counts[0, 1] = np.array([[1, 1]]), np.array([[2, 1]])
+    for part in ("tr", "va", "ts"):
+        scipy.io.savemat(tmp_path / f"bow_{part}_tokens.mat", {"tokens": cells})
+        scipy.io.savemat(tmp_path / f"bow_{part}_counts.mat", {"counts": counts})
+    with pytest.raises(ValueError, match=r"token numbers in \[0, 3\)"):
+        data.load("newsgroups", data_dir=tmp_path)
+    counts[0, 1] = np.array([[2]])
+    scipy.io.savemat(tmp_path / "bow_tr_counts.mat", {"counts": counts})
+    with pytest.raises(ValueError, match="a token for each count"):
+        data.load("newsgroups", data_dir=tmp_path)
+
+
+def test_the_publishers_file_is_read_as_before(real_data, tmp_path):
+    source = real_data / "newsgroups" / "20news-bydate_py3.pkz"
+    shutil.copy(source, tmp_path)
+    corpus = data.load("newsgroups", data_dir=tmp_path, vocabulary_size=50)
+    assert len(corpus.vocabulary) == 50 and corpus.factor_sizes == (20,)
