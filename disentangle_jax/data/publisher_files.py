@@ -4,8 +4,10 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import pickle
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
@@ -69,9 +71,10 @@ def check_md5(path: pathlib.Path, expected: str) -> None:
 @contextlib.contextmanager
 def reading(path: pathlib.Path) -> Iterator[None]:
     """Turns the exceptions of a damaged file into an error that names the file."""
+    damaged = (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, zlib.error)
     try:
         yield
-    except (OSError, EOFError, KeyError, zipfile.BadZipFile, ValueError) as error:
+    except (*damaged, pickle.UnpicklingError) as error:
         raise ValueError(
             f"data.load: {path} must be a complete file in its publisher's layout, got "
             f"{type(error).__name__}: {error}. Delete it and fetch it again."

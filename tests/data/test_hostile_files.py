@@ -1,5 +1,6 @@
 """Files that would run code, or write outside their arrays, are refused."""
 
+import os
 import pickle
 import shutil
 import zlib
@@ -12,13 +13,13 @@ from disentangle_jax import data
 
 
 class Command:
-    """Unpickled by an ordinary reader, it creates a file."""
+    """Unpickled by an ordinary reader, it creates a folder."""
 
     def __init__(self, target):
         self.target = target
 
     def __reduce__(self):
-        return (open, (str(self.target), "w"))
+        return (os.mkdir, (str(self.target),))
 
 
 @pytest.mark.parametrize("place", ["whole", "inside"])
@@ -29,7 +30,7 @@ def test_a_crafted_newsgroups_file_runs_nothing(tmp_path, place):
         content = {"train": {"data": ["a"]}, "test": [content]}
     path = tmp_path / "20news-bydate_py3.pkz"
     path.write_bytes(zlib.compress(pickle.dumps(content)))
-    with pytest.raises(ValueError, match="texts only, and it needs .*open"):
+    with pytest.raises(ValueError, match="texts only, and it needs .*mkdir"):
         data.load("newsgroups", data_dir=tmp_path)
     assert not target.exists()
     # The same file does run its command in an ordinary reader.
