@@ -1,12 +1,14 @@
 """Checkpoints of a run: asynchronous, atomic, with a fallback to older ones.
 
 Orbax writes each checkpoint to a temporary folder and renames it when complete, so a
-run that is killed at any moment leaves complete checkpoints only. If a checkpoint
-cannot be read later, the newest readable one is used, those after it are moved aside
-with a warning, and nothing is deleted.
+run that is killed at any moment leaves complete checkpoints only. A hash of every array
+is stored with it. If a checkpoint cannot be read later, or differs from what was saved,
+the newest good one is used, those after it are moved aside with a warning, and nothing
+is deleted.
 """
 
 import gc
+import hashlib
 import logging as python_logging
 import pathlib
 import sys
@@ -16,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
+import numpy as np
 import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 
@@ -60,7 +63,11 @@ class Checkpoints:
         """Saves `state`, in the background; a step that is saved is left alone."""
         if step in self._manager.all_steps():
             return
-        self._manager.save(step, args=ocp.args.StandardSave(state))
+        items = ocp.args.Composite(
+            state=ocp.args.StandardSave(state),
+            digests=ocp.args.JsonSave(_digests(state)),
+        )
+        self._manager.save(step, args=items)
 
     def wait(self) -> None:
         """Returns when everything saved so far is on disk."""
@@ -81,9 +88,7 @@ class Checkpoints:
             state = None
             with _quiet_failures():
                 try:
-                    state = self._manager.restore(
-                        step, args=ocp.args.StandardRestore(abstract)
-                    )
+                    state = self._read(step, abstract)
                 except Exception as error:  # Orbax raises bare Exception on bad chunks.
                     failures[step] = _first_line(error)
                 if step in failures:
@@ -101,11 +106,27 @@ class Checkpoints:
             )
         return None
 
+    def _read(self, step: int, abstract: Any) -> Any:
+        """Returns the state of a step, or raises where it is not what was saved."""
+        items = ocp.args.Composite(
+            state=ocp.args.StandardRestore(abstract), digests=ocp.args.JsonRestore()
+        )
+        found = self._manager.restore(step, args=items)
+        stored, read = found.digests, _digests(found.state)
+        for name, digest in read.items():
+            if stored.get(name, digest) != digest:
+                raise ValueError(f"{name} differs from what was saved")
+        return found.state
+
     def _move_aside(self, failures: dict[int, str], *, used: int) -> None:
         if not failures:
             return
         for step, error in failures.items():
             aside = self._directory.with_name(f"damaged-checkpoint-{step}")
+            number = 1
+            while aside.exists():  # The same step was damaged before.
+                number += 1
+                aside = aside.with_name(f"damaged-checkpoint-{step}.{number}")
             if is_first():
                 (self._directory / str(step)).rename(aside)
             warnings.warn(
@@ -116,6 +137,20 @@ class Checkpoints:
         multihost_utils.sync_global_devices("damaged checkpoints are moved")
         self._manager.close()
         self._manager = self._open()
+
+
+def _digests(state: Any) -> dict[str, str]:
+    """Returns a hash of the content of each array of `state`, by its path.
+
+    Arrays that other processes hold parts of have none.
+    """
+    return {
+        jax.tree_util.keystr(path): hashlib.blake2b(
+            np.ascontiguousarray(jax.device_get(leaf)).tobytes(), digest_size=16
+        ).hexdigest()
+        for path, leaf in jax.tree.leaves_with_path(state)
+        if getattr(leaf, "is_fully_addressable", True)
+    }
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from disentangle_jax import training
+from disentangle_jax.training import program as program_lib
 from disentangle_jax.training.checkpoint import Checkpoints
 from tests.training import tiny
 
@@ -79,6 +81,32 @@ def test_damaged_newest_checkpoint_falls_back(uninterrupted, tmp_path, damage):
         state = trained(tiny.config(), tmp_path)
     assert_same(state, uninterrupted[0])
     assert (tmp_path / "damaged-checkpoint-8").is_dir()  # Nothing is deleted.
+
+
+def test_a_flipped_bit_in_a_checkpoint_is_noticed(uninterrupted, tmp_path):
+    trained(tiny.config(num_steps=8), tmp_path)
+    newest = tmp_path / "checkpoints" / "8"
+    with Checkpoints(tmp_path / "checkpoints", keep=3) as checkpoints:
+        run = training.prepare(tiny.config(), tmp_path)
+        carry = checkpoints.restore(program_lib.abstract_carry(run))
+        params = jax.tree.map(
+            lambda p: p.at[(0,) * p.ndim].add(1e-3), carry.state.params
+        )
+        changed = carry._replace(state=carry.state._replace(params=params))
+    # The arrays of another state beside the digests of the saved one.
+    with Checkpoints(tmp_path / "other", keep=3) as checkpoints:
+        checkpoints.save(8, changed)
+    shutil.rmtree(newest / "state")
+    shutil.copytree(tmp_path / "other" / "8" / "state", newest / "state")
+    for again in ("", ".2"):
+        with pytest.warns(UserWarning, match="differs from what was saved.* step 4"):
+            state = trained(tiny.config(num_steps=8), tmp_path)
+        assert (tmp_path / f"damaged-checkpoint-8{again}").is_dir()
+        shutil.rmtree(newest)
+        shutil.copytree(tmp_path / f"damaged-checkpoint-8{again}", newest)
+    shutil.rmtree(newest)
+    assert_same(trained(tiny.config(), tmp_path), uninterrupted[0])
+    assert int(state.step) == 8
 
 
 def test_no_readable_checkpoint_is_an_error_not_a_fresh_start(tmp_path):
