@@ -41,10 +41,12 @@ import ml_collections
 import numpy as np
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import files, training
+from disentangle_jax import files, metrics, training
 from disentangle_jax import rows as rows_lib
 from disentangle_jax.training import memory
 
+# Columns of the table of results, beside labels and scores.
+_RESERVED = ("id", "pack", "finite", "seconds")
 # Lanes of a pack by default. More make a step longer, not a model cheaper.
 MOST_LANES = 64
 
@@ -146,6 +148,12 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
     models: dict[str, Model] = {}
 
     def add(fields: Mapping[str, Any], **labels: Any) -> None:
+        for label in labels:
+            if label in _RESERVED or label in metrics.names():
+                raise ValueError(
+                    f"sweep: `{label}` must not be a label: the table of results has a "
+                    "column of that name."
+                )
         row = rows_lib.checked(common, fields, "sweep")
         model = Model(rows_lib.fingerprint({**common, **row}), labels, row)
         if model.id in models:
@@ -215,8 +223,12 @@ def load(workdir: str | os.PathLike) -> Sweep:
             f"workdir: {workdir} holds no sweep (no manifest.jsonl); start one there "
             "with --config=FILE, or name the right --workdir."
         )
-    header, *lines = map(json.loads, path.read_text().splitlines())
+    try:
+        header, *lines = map(json.loads, path.read_text().splitlines())
+    except ValueError as error:
+        raise ValueError(f"sweep: {path} is damaged ({error}).") from None
     base = config_lib.from_json(header["config"])
+    _check_manifest(path, header, lines, rows_lib.flat(base))
     grouped: dict[int, list[Model]] = {}
     for line in lines:
         number = line.pop("pack")
@@ -226,6 +238,24 @@ def load(workdir: str | os.PathLike) -> Sweep:
         for number, models in sorted(grouped.items())
     ]
     return Sweep(workdir, header, packs)
+
+
+def _check_manifest(
+    path: pathlib.Path, header: dict, lines: list[dict], common: rows_lib.Row
+) -> None:
+    """Raises where lines of the manifest are missing, doubled or changed."""
+    ids = [line["id"] for line in lines]
+    if len(ids) != header["models"] or len(set(ids)) != len(ids):
+        raise ValueError(
+            f"sweep: {path} is damaged: it must have {header['models']} models, and it "
+            f"has {len(set(ids))} in {len(ids)} lines."
+        )
+    for line in lines:
+        if rows_lib.fingerprint({**common, **line["fields"]}) != line["id"]:
+            raise ValueError(
+                f"sweep: {path} is damaged: the fields of model {line['id']} are not "
+                "those it was made with."
+            )
 
 
 def _config(
@@ -340,7 +370,10 @@ def read_rows(sweep: Sweep) -> Rows:
         ]
     for path in paths:
         try:
-            found[path.stem] = read_row(path)
+            row = read_row(path)
+            if row["id"] != path.stem:
+                raise CorruptRow(f"rows: {path} holds the result of {row['id']}.")
+            found[path.stem] = row
         except CorruptRow:
             corrupt.append(path)
         except FileNotFoundError:  # Moved aside meanwhile.

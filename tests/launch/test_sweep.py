@@ -102,6 +102,7 @@ def test_a_lane_is_the_model_of_its_row(tmp_path):
         for model, alone in zip(pack.models, lanes.models(), strict=True):
             alone = alone.config
             wanted = config_lib.load(TINY)
+            wanted.eval.evaluators = ("posterior",)  # The study needs it.
             for field, value in model.fields.items():
                 section, name = field.split(".")
                 wanted[section][name] = value
@@ -336,6 +337,48 @@ def test_the_study_on_tpus_by_compiled_figures():
     assert hours == pytest.approx(by_hand, rel=1e-3)
     published = estimate.PUBLISHED_GPU_YEARS * 365 * 24
     assert 30 < published / hours < 40
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda lines: lines[:-1], "must have 4 models, and it has 3 in 3 lines"),
+        (lambda lines: [*lines[:-1], lines[-2]], "it has 3 in 4 lines"),
+        (lambda lines: [*lines[:-1], lines[-1][:-9]], "is damaged"),
+        (
+            lambda lines: [
+                *lines[:-1],
+                lines[-1].replace('"method.beta": 4.0', '"method.beta": 5.0'),
+            ],
+            "are not those it was made with",
+        ),
+    ],
+)
+def test_a_damaged_manifest_is_refused(tmp_path, damage, message):
+    sweep_lib.create(sweep_lib.expand(TINY), tmp_path, lanes=2)
+    path = tmp_path / "manifest.jsonl"
+    path.write_text("\n".join(damage(path.read_text().splitlines())) + "\n")
+    with pytest.raises(ValueError, match=message):
+        sweep_lib.load(tmp_path)
+
+
+def test_a_row_of_another_model_is_damaged_and_labels_are_no_columns(tmp_path):
+    expansion = sweep_lib.expand(TINY)
+    sweep = sweep_lib.create(expansion, tmp_path, lanes=2)
+    one, other = sweep.models[:2]
+    sweep_lib.write_row(sweep.row_path(one), {"id": one.id})
+    sweep_lib.write_row(sweep.row_path(other), {"id": one.id})
+    rows = sweep_lib.read_rows(sweep)
+    assert set(rows.found) == {one.id} and rows.corrupt == [sweep.row_path(other)]
+    for label in ("id", "seconds", "mig"):
+        file = tmp_path / "labels.py"
+        file.write_text(
+            "from tests.launch.tiny_sweep import get_config\n"
+            "def sweep(add, preset=''):\n"
+            f"    add({{'train.seed': 1}}, {label}=1)\n"
+        )
+        with pytest.raises(ValueError, match=f"`{label}` must not be a label"):
+            sweep_lib.expand(str(file))
 
 
 def test_study_mode_needs_a_sweep(capsys, tmp_path):
