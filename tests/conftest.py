@@ -1,8 +1,11 @@
 """Strict settings for every test: 8 virtual CPU devices, no rank promotion."""
 
+import ctypes
 import gc
 import os
 import pathlib
+import platform
+import sys
 import tempfile
 
 # Before the first use of JAX. Workers and subprocesses share the cache, so that a
@@ -85,3 +88,5 @@ def _compiled_programs_end_with_their_module():
     yield
     jax.clear_caches()
     gc.collect()
+    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)  # Returns what was freed to the system.
