@@ -1,4 +1,4 @@
-"""Types and checks that several packages share."""
+"""Small shared types: what an encoder returns, what a step carries, name errors."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -8,12 +8,12 @@ import jax
 
 
 class Posterior(NamedTuple):
-    """The output of an encoder for a batch of observations (a pytree).
+    """What an encoder says of a batch of observations (a pytree).
 
     Attributes:
-      mean: ``[B, D]`` means, or the codes of a deterministic encoder.
+      mean: ``[B, D]`` means, or the codes themselves of a deterministic encoder.
       log_var: ``[B, D]`` log-variances; None for deterministic encoders.
-      logits: ``[B, M]`` logits of the discrete variables; None if there are none.
+      logits: ``[B, M]`` logits of the discrete variables; None where there are none.
     """
 
     mean: jax.Array
@@ -24,13 +24,13 @@ class Posterior(NamedTuple):
 def unknown_name(
     function: str, argument: str, got: object, known: Iterable[str]
 ) -> ValueError:
-    """Returns the error for an unknown name, which suggests the nearest known name.
+    """Returns the error for a name that is not in a closed list, with the nearest.
 
     Args:
       function: the public function that was called.
       argument: its argument that holds the name.
-      got: the value that was passed.
-      known: the valid names.
+      got: what was passed.
+      known: the names that exist.
     """
     known = list(known)
     near = difflib.get_close_matches(str(got), known, n=1, cutoff=0.5)
@@ -42,13 +42,13 @@ def unknown_name(
 
 
 class State(NamedTuple):
-    """The state of training between two steps (a pytree).
+    """Everything a training step carries to the next (a pytree).
 
     Attributes:
       step: ``[]`` int32, the number of updates done.
-      params: parameters of the networks.
-      model_state: other variables of the networks, such as batch-norm statistics.
-      opt_state: state of the optimizers.
+      params: parameters of the networks, a dict.
+      model_state: what the networks keep besides (batch-norm statistics), a dict.
+      opt_state: state of the optimizer(s).
     """
 
     step: jax.Array
@@ -60,12 +60,12 @@ class State(NamedTuple):
 def check_groups(
     function: str, groups: Sequence[int] | None, elements: int
 ) -> tuple[int, ...]:
-    """Returns the sizes of contiguous groups as a tuple, or raises if they do not fit.
+    """Returns sizes of contiguous groups as a tuple, or raises where they do not fit.
 
     Args:
       function: the public function that was called.
       groups: sizes of contiguous groups; None means one group per element.
-      elements: the number of elements, to which the groups must add up.
+      elements: number of elements that the groups must add up to.
     """
     if groups is None:
         return (1,) * elements

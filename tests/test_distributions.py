@@ -19,6 +19,10 @@ def each(function, *arrays):
     return np.array(flat).reshape(arrays[0].shape)
 
 
+def sigmoid(value):
+    return 1 / (1 + math.exp(-value))
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gaussian(shape, getkey):
     z, mean, log_var, m, s = jax.random.normal(getkey(), (5, *shape))
@@ -32,6 +36,9 @@ def test_gaussian(shape, getkey):
         v, w = math.exp(log_var), math.exp(s)
         return 0.5 * math.log(w / v) + (v + (mean - m) ** 2) / (2 * w) - 0.5
 
+    def entropy(log_var):
+        return 0.5 * math.log(2 * math.pi * math.e * math.exp(log_var))
+
     got = dist.gaussian_log_prob(z, mean, log_var)
     np.testing.assert_allclose(got, each(log_prob, z, mean, log_var), rtol=1e-5)
     got = dist.gaussian_kl(mean, log_var, m, s)
@@ -39,22 +46,71 @@ def test_gaussian(shape, getkey):
     zeros = np.zeros(shape)
     got = dist.gaussian_kl(mean, log_var)
     np.testing.assert_allclose(got, each(kl, mean, log_var, zeros, zeros), 1e-4, 1e-6)
+    got = dist.gaussian_entropy(log_var)
+    np.testing.assert_allclose(got, each(entropy, log_var), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bernoulli(shape, getkey):
+    logits, prior = jax.random.normal(getkey(), (2, *shape))
+    x = jax.random.bernoulli(getkey(), 0.5, shape).astype(jnp.float32)
+
+    def log_prob(x, logit):
+        return math.log(sigmoid(logit) if x else 1 - sigmoid(logit))
+
+    def kl(logit, prior):
+        p, r = sigmoid(logit), sigmoid(prior)
+        return p * math.log(p / r) + (1 - p) * math.log((1 - p) / (1 - r))
+
+    def entropy(logit):
+        p = sigmoid(logit)
+        return -p * math.log(p) - (1 - p) * math.log(1 - p)
+
+    got = dist.bernoulli_log_prob(x, logits)
+    np.testing.assert_allclose(got, each(log_prob, x, logits), rtol=1e-5)
+    got = dist.bernoulli_kl(logits, prior)
+    np.testing.assert_allclose(got, each(kl, logits, prior), 1e-4, 1e-6)
+    got = dist.bernoulli_kl(logits)
+    np.testing.assert_allclose(got, each(kl, logits, np.zeros(shape)), 1e-4, 1e-6)
+    got = dist.bernoulli_entropy(logits)
+    np.testing.assert_allclose(got, each(entropy, logits), rtol=1e-5)
+
+
+def test_bernoulli_sample(getkey):
+    logits = jnp.broadcast_to(jnp.array([-1.0, 0.0, 2.0]), (100_000, 3))
+    draws = np.asarray(dist.bernoulli_sample(getkey(), logits))
+    assert set(np.unique(draws)) == {0.0, 1.0} and draws.dtype == np.float32
+    # Standard error at most 0.0016.
+    np.testing.assert_allclose(
+        draws.mean(0), [sigmoid(v) for v in (-1.0, 0.0, 2.0)], atol=0.008
+    )
 
 
 @pytest.mark.parametrize("shape", [(2,), (3, 4), (2, 3, 5)])
-def test_categorical_entropy(shape, getkey):
-    logits = jax.random.normal(getkey(), shape)
-    want = []
-    for row in np.asarray(logits).reshape(-1, shape[-1]):
-        p = [math.exp(v) / sum(math.exp(u) for u in row) for v in row]
-        want.append(-sum(u * math.log(u) for u in p))
+def test_categorical(shape, getkey):
+    logits, prior = jax.random.normal(getkey(), (2, *shape))
+    kl, entropy, uniform = [], [], []
+    rows = zip(
+        np.asarray(logits).reshape(-1, shape[-1]),
+        np.asarray(prior).reshape(-1, shape[-1]),
+    )
+    for a, b in rows:
+        p = [math.exp(v) / sum(math.exp(u) for u in a) for v in a]
+        r = [math.exp(v) / sum(math.exp(u) for u in b) for v in b]
+        kl.append(sum(u * math.log(u / v) for u, v in zip(p, r)))
+        entropy.append(-sum(u * math.log(u) for u in p))
+        uniform.append(sum(u * math.log(u * len(p)) for u in p))
+    got = dist.categorical_kl(logits, prior)
+    np.testing.assert_allclose(got, np.reshape(kl, shape[:-1]), 1e-4, 1e-6)
+    got = dist.categorical_kl(logits)
+    np.testing.assert_allclose(got, np.reshape(uniform, shape[:-1]), 1e-4, 1e-6)
     got = dist.categorical_entropy(logits)
-    np.testing.assert_allclose(got, np.reshape(want, shape[:-1]), 1e-5)
+    np.testing.assert_allclose(got, np.reshape(entropy, shape[:-1]), 1e-5)
 
 
 @pytest.mark.parametrize("shape", [(2,), (3, 4), (2, 3, 5)])
 @pytest.mark.parametrize("temperature", [0.3, 0.66, 2.0])
-def test_exp_concrete_log_prob(shape, temperature, getkey):
+def test_concrete_log_prob(shape, temperature, getkey):
     logits = jax.random.normal(getkey(), shape)
     z = jax.nn.softmax(jax.random.normal(getkey(), shape))
     count = shape[-1]
@@ -69,7 +125,9 @@ def test_exp_concrete_log_prob(shape, temperature, getkey):
         for a, p in zip(alpha, point):
             density *= a * p ** (-temperature - 1) / total
         want.append(math.log(density))
-    # The density of log z lacks the Jacobian, sum log z.
+    got = dist.concrete_log_prob(z, logits, temperature)
+    np.testing.assert_allclose(got, np.reshape(want, shape[:-1]), 1e-4, 1e-4)
+    # In logarithms it lacks the Jacobian, sum log z.
     log_z = jnp.log(z)
     got = dist.exp_concrete_log_prob(log_z, logits, temperature) - log_z.sum(-1)
     np.testing.assert_allclose(got, np.reshape(want, shape[:-1]), 1e-4, 1e-4)
@@ -77,17 +135,16 @@ def test_exp_concrete_log_prob(shape, temperature, getkey):
 
 def test_concrete_density_integrates_to_one():
     grid = jnp.linspace(1e-4, 1 - 1e-4, 20_001)
-    log_z = jnp.log(jnp.stack([grid, 1 - grid], axis=1))
-    logits = jnp.broadcast_to(jnp.array([0.5, -0.3]), log_z.shape)
-    log_density = dist.exp_concrete_log_prob(log_z, logits, 1.5)
-    density = jnp.exp(log_density - log_z.sum(axis=1))
+    z = jnp.stack([grid, 1 - grid], axis=1)
+    logits = jnp.broadcast_to(jnp.array([0.5, -0.3]), z.shape)
+    density = jnp.exp(dist.concrete_log_prob(z, logits, 1.5))
     np.testing.assert_allclose(jnp.trapezoid(density, grid), 1.0, atol=2e-3)
 
 
 @pytest.mark.parametrize("temperature", [0.05, 0.66])
-def test_exp_concrete_sample(temperature, getkey):
+def test_concrete_sample(temperature, getkey):
     logits = jnp.broadcast_to(jnp.array([0.0, 1.0, -1.0]), (50_000, 3))
-    z = jnp.exp(dist.exp_concrete_sample(getkey(), logits, temperature))
+    z = dist.concrete_sample(getkey(), logits, temperature)
     np.testing.assert_allclose(z.sum(axis=1), np.ones(50_000), rtol=1e-5)
     # The largest entry is the categorical variable, at any temperature (Maddison et
     # al., Prop. 1b). Standard error at most 0.0022.
@@ -105,9 +162,10 @@ def test_cold_concrete_draws_have_finite_densities(getkey):
 
     value, grad = jax.value_and_grad(total)(logits)
     assert np.isfinite(value) and np.isfinite(grad).all()
-    # The draws themselves underflow.
-    z = jnp.exp(dist.exp_concrete_sample(key, logits, 0.05))
+    # Such draws do underflow, and even so the plain density stays finite.
+    z = dist.concrete_sample(key, logits, 0.05)
     assert (np.asarray(z) == 0).any()
+    assert np.isfinite(dist.concrete_log_prob(z, logits, 0.05)).all()
 
 
 def mixture(getkey, components, dims):
@@ -119,11 +177,14 @@ def mixture(getkey, components, dims):
 @pytest.mark.parametrize(
     ("shape", "components", "dims"), [((4,), 1, 1), ((5,), 3, 2), ((2, 3), 4, 3)]
 )
-def test_gaussian_component_log_prob(shape, components, dims, getkey):
+def test_gaussian_mixture_log_prob(shape, components, dims, getkey):
     means, covariances = mixture(getkey, components, dims)
     z = jax.random.normal(getkey(), (*shape, dims))
+    scores = jax.random.normal(getkey(), (components,))
     m, c = np.asarray(means, np.float64), np.asarray(covariances, np.float64)
-    parts = []
+    weights = np.exp(np.asarray(scores, np.float64))
+    weights /= weights.sum()
+    parts, equal, weighted = [], [], []
     for point in np.asarray(z, np.float64).reshape(-1, dims):
         density = []
         for k in range(components):
@@ -132,8 +193,14 @@ def test_gaussian_component_log_prob(shape, components, dims, getkey):
             scale = math.sqrt((2 * math.pi) ** dims * np.linalg.det(c[k]))
             density.append(math.exp(-0.5 * distance) / scale)
         parts.append(np.log(density))
+        equal.append(math.log(np.mean(density)))
+        weighted.append(math.log(weights @ density))
     got = dist.gaussian_component_log_prob(z, means, covariances)
     np.testing.assert_allclose(got, np.reshape(parts, (*shape, components)), 1e-4)
+    got = dist.gaussian_mixture_log_prob(z, means, covariances)
+    np.testing.assert_allclose(got, np.reshape(equal, shape), 1e-4)
+    got = dist.gaussian_mixture_log_prob(z, means, covariances, scores)
+    np.testing.assert_allclose(got, np.reshape(weighted, shape), 1e-4)
 
 
 def test_gaussian_mixture_sample(getkey):
@@ -168,17 +235,24 @@ def test_extreme_variances(log_var):
 
 @pytest.mark.parametrize("logit", [-80.0, 80.0])
 def test_extreme_logits(logit):
-    values = jnp.full((2, 3), logit) * jnp.arange(3.0)[None]
-    value, grad = jax.value_and_grad(lambda a: dist.categorical_entropy(a).sum())(
-        values
-    )
-    assert np.isfinite(value) and np.isfinite(grad).all()
+    values = jnp.full((2, 3), logit)
+    for function in (
+        lambda a: dist.bernoulli_log_prob(jnp.ones((2, 3)), a).sum(),
+        lambda a: dist.bernoulli_kl(a).sum(),
+        lambda a: dist.bernoulli_entropy(a).sum(),
+        lambda a: dist.categorical_kl(a * jnp.arange(3.0)[None]).sum(),
+        lambda a: dist.categorical_entropy(a * jnp.arange(3.0)[None]).sum(),
+    ):
+        value, grad = jax.value_and_grad(function)(values)
+        assert np.isfinite(value) and np.isfinite(grad).all()
+    np.testing.assert_allclose(dist.bernoulli_kl(values), np.full((2, 3), math.log(2)))
 
 
 def test_errors(getkey):
     means, covariances = mixture(getkey, 3, 2)
-    with pytest.raises(ValueError, match=r"`covariances` \[K, D, D\], got"):
-        dist.gaussian_component_log_prob(jnp.ones((4, 2)), means, covariances[0])
+    for function in (dist.gaussian_component_log_prob, dist.gaussian_mixture_log_prob):
+        with pytest.raises(ValueError, match=r"`covariances` \[K, D, D\], got"):
+            function(jnp.ones((4, 2)), means, covariances[0])
     with pytest.raises(ValueError, match="gaussian_component_sample: `means` must be"):
         dist.gaussian_component_sample(
             getkey(), jnp.zeros(3, int), means[0], covariances

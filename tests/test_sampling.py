@@ -159,13 +159,18 @@ def test_hybrid_rejects_wrong_groups(getkey):
         sampling.hybrid(getkey(), jnp.zeros(5), 2)
 
 
-def test_traversals_change_one_dimension():
-    code, values = jnp.array([5.0, 6.0]), jnp.array([[-1.0, 0.0, 1.0], [0.0, 1.0, 2.0]])
-    codes = sampling.traverse_values(code, values)
-    np.testing.assert_array_equal(codes[0], [[-1, 6], [0, 6], [1, 6]])
-    np.testing.assert_array_equal(codes[1], [[5, 0], [5, 1], [5, 2]])
-    with pytest.raises(ValueError, match="traverse_values: `code` must be"):
-        sampling.traverse_values(code, values.T)
+def test_traverse_changes_one_dimension_from_low_to_high():
+    code = jnp.array([5.0, 6.0])
+    codes = sampling.traverse(
+        code, jnp.array([0.0, 1.0]), jnp.array([2.0, 3.0]), steps=3
+    )
+    expected = [
+        [[0.0, 6.0], [1.0, 6.0], [2.0, 6.0]],
+        [[5.0, 1.0], [5.0, 2.0], [5.0, 3.0]],
+    ]
+    np.testing.assert_array_equal(codes, expected)
+    with pytest.raises(ValueError, match="traverse: `code`, `low` and `high`"):
+        sampling.traverse(code, jnp.zeros(3), jnp.ones(2), steps=3)
 
 
 def test_traversals_set_one_class_at_a_time():
@@ -293,16 +298,56 @@ def test_chunk_hybrids_errors(getkey):
         sampling.chunk_hybrids(getkey(), jnp.zeros(3), bank, 2, groups=(1, 2))
 
 
-def test_min_max_values(rng):
+def test_interpolate_is_a_straight_line(getkey):
+    start, end = jax.random.normal(getkey(), (2, 3, 4))
+    path = np.asarray(sampling.interpolate(start, end, steps=5))
+    assert path.shape == (3, 5, 4)
+    for i in range(5):
+        want = np.asarray(start) * (1 - i / 4) + np.asarray(end) * i / 4
+        np.testing.assert_allclose(path[:, i], want, atol=1e-6)
+    with pytest.raises(ValueError, match="interpolate: `start` and `end`"):
+        sampling.interpolate(jnp.zeros(3), jnp.zeros(4), steps=5)
+    with pytest.raises(ValueError, match="interpolate: `steps` must be at least 2"):
+        sampling.interpolate(jnp.zeros(3), jnp.zeros(3), steps=1)
+
+
+def test_values_of_traversals(rng):
     codes = rng.normal(size=(1001, 2)) * [1.0, 5.0]
+    codes[0] = [50.0, -50.0]  # an outlier
     values = sampling.min_max_values(jnp.asarray(codes), steps=5)
     for d in range(2):
         want = np.linspace(codes[:, d].min(), codes[:, d].max(), 5)
         np.testing.assert_allclose(values[d], want, rtol=1e-5)
-    with pytest.raises(ValueError, match=r"min_max_values: `codes` must be \[N, D\]"):
-        sampling.min_max_values(jnp.zeros(2), steps=3)
-    with pytest.raises(ValueError, match="`steps` at least 2, got shape"):
-        sampling.min_max_values(jnp.zeros((3, 2)), steps=1)
+    values = np.asarray(sampling.quantile_values(jnp.asarray(codes), steps=4))
+    want = np.quantile(codes, [1 / 8, 3 / 8, 5 / 8, 7 / 8], axis=0).T
+    np.testing.assert_allclose(values, want, rtol=1e-4, atol=1e-5)
+    mean, log_var = jnp.array([1.0, -1.0]), jnp.log(jnp.array([4.0, 0.25]))
+    values = sampling.gaussian_values(mean, log_var, steps=3)
+    np.testing.assert_allclose(values, [[-5, 1, 7], [-2.5, -1, 0.5]], rtol=1e-5)
+    walked = sampling.traverse_values(mean, values)
+    assert walked.shape == (2, 3, 2)
+    np.testing.assert_array_equal(walked[0, :, 0], values[0])
+    np.testing.assert_array_equal(walked[0, :, 1], [-1.0] * 3)
+    with pytest.raises(ValueError, match="traverse_values: `code` must be"):
+        sampling.traverse_values(mean, values.T)
+    with pytest.raises(ValueError, match=r"quantile_values: `codes` must be \[N, D\]"):
+        sampling.quantile_values(mean, steps=3)
+    with pytest.raises(ValueError, match="gaussian_values: `mean` and `log_var`"):
+        sampling.gaussian_values(mean, jnp.zeros(3), steps=3)
+
+
+def test_cyclic_values_return_to_where_they_start():
+    code = jnp.array([0.5, 0.0, 2.0, 7.0, 1.0])  # inside, ends, outside, no width
+    low, high = jnp.zeros(5).at[4].set(1.0), jnp.array([2.0, 2.0, 2.0, 2.0, 1.0])
+    values = np.asarray(sampling.cyclic_values(code, low, high, steps=8))
+    # Circumference 4 in eight steps of 0.5: up, then down, then up again.
+    np.testing.assert_allclose(values[0], [0.5, 1, 1.5, 2, 1.5, 1, 0.5, 0], atol=1e-6)
+    np.testing.assert_allclose(values[1], [0, 0.5, 1, 1.5, 2, 1.5, 1, 0.5], atol=1e-6)
+    np.testing.assert_allclose(values[2], [2, 1.5, 1, 0.5, 0, 0.5, 1, 1.5], atol=1e-6)
+    np.testing.assert_allclose(values[3], values[2])
+    np.testing.assert_array_equal(values[4], np.ones(8))
+    with pytest.raises(ValueError, match="cyclic_values: `code`, `low` and `high`"):
+        sampling.cyclic_values(code, low[:2], high, steps=8)
 
 
 # Priors as (cdf, inverse cdf): each latent with a scale of its own.

@@ -345,12 +345,12 @@ def test_a_posterior_like_a_correlated_prior_costs_nothing():
 
 def test_a_concrete_variable_is_one_element(getkey):
     logits = jax.random.normal(getkey(), (4, 3))
-    y = distributions.exp_concrete_sample(getkey(), logits, 0.5)
+    y = distributions.concrete_sample(getkey(), logits, 0.5)
     pairwise = losses.pairwise_log_density(
-        lambda y, logits: distributions.exp_concrete_log_prob(y, logits, 0.5), y, logits
+        lambda y, logits: distributions.concrete_log_prob(y, logits, 0.5), y, logits
     )
     assert pairwise.shape == (4, 4, 1)
-    want = distributions.exp_concrete_log_prob(y[1], logits[2], 0.5)
+    want = distributions.concrete_log_prob(y[1], logits[2], 0.5)
     np.testing.assert_allclose(pairwise[1, 2, 0], want, rtol=1e-5)
 
 

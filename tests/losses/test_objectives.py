@@ -182,10 +182,10 @@ def test_study_objective_is_the_kl_plus_excess_correlation(make_batch):
 def test_hfvae_with_a_concrete_variable_and_a_joint_prior(make_batch, getkey):
     x, logits, z, mean, log_var = make_batch(5, 2)
     y_logits = jax.random.normal(getkey(), (5, 3))
-    y = distributions.exp_concrete_sample(getkey(), y_logits, 0.66)
+    y = distributions.concrete_sample(getkey(), y_logits, 0.66)
 
     def concrete(y, logits):
-        return distributions.exp_concrete_log_prob(y, logits, 0.66)
+        return distributions.concrete_log_prob(y, logits, 0.66)
 
     pairwise = jnp.concatenate(
         [
