@@ -16,6 +16,7 @@ from disentangle_jax.data.catalogue import names as names
 from disentangle_jax.data.dataset import Dataset as Dataset
 from disentangle_jax.data.dataset import Pairs as Pairs
 from disentangle_jax.data.dataset import Sample as Sample
+from disentangle_jax.data.device import device_bytes as device_bytes
 from disentangle_jax.data.device import device_sampler as device_sampler
 from disentangle_jax.data.inputs import ImagePairs as ImagePairs
 from disentangle_jax.data.inputs import Images as Images
@@ -34,8 +35,13 @@ from disentangle_jax.data.relation_tables import relation_table as relation_tabl
 from disentangle_jax.data.relation_tables import relations as relations
 from disentangle_jax.data.resizing import resize as resize
 from disentangle_jax.data.samplers import bernoulli_noise as bernoulli_noise
+from disentangle_jax.data.samplers import class_balanced as class_balanced
 from disentangle_jax.data.samplers import gaussian_noise as gaussian_noise
+from disentangle_jax.data.samplers import (
+    intervention_indices as intervention_indices,
+)
 from disentangle_jax.data.samplers import labelled_images as labelled_images
+from disentangle_jax.data.samplers import labelled_subset as labelled_subset
 from disentangle_jax.data.samplers import with_noisy_copies as with_noisy_copies
 from disentangle_jax.data.splits import split_indices as split_indices
 from disentangle_jax.data.streaming import pipeline as pipeline

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from disentangle_jax.data.dataset import Dataset
 
@@ -77,3 +78,20 @@ def device_sampler(
         return {"image": images(index, arrays), "index": index}
 
     return draw, arrays
+
+
+def device_bytes(dataset: Dataset) -> int | None:
+    """Returns what ``device_sampler`` would keep on the device, in bytes.
+
+    None where the dataset cannot be kept there.
+    """
+    if dataset.render is not None:
+        held = 0
+    elif dataset.packed is not None:
+        held = dataset.packed.nbytes
+    elif dataset.in_memory is not None:
+        held = dataset.in_memory.nbytes
+    else:
+        return None
+    whole = len(dataset.indices) == len(dataset)
+    return held + (0 if whole else len(dataset.indices) * np.dtype(np.int32).itemsize)

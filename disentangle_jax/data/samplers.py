@@ -1,6 +1,7 @@
-"""Labelled images of every region, and copies of images with noise."""
+"""Batches with a design: fixed factors, few labels, even classes, noisy copies."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from disentangle_jax.data.dataset import Dataset, generator
@@ -105,3 +106,85 @@ def with_noisy_copies(dataset: Dataset, *, copies: int = 3) -> Dataset:
         factor_sizes=dataset.factor_sizes,
         factor_table=np.tile(dataset.factors(plain), (versions, 1)),
     )
+
+
+def intervention_indices(
+    key: jax.Array,
+    dataset: Dataset,
+    *,
+    factor: int | str,
+    value: int,
+    n: int,
+) -> np.ndarray:
+    """Returns ``[n]`` indices of images that share one factor's value.
+
+    The other factors are uniform; the BetaVAE and FactorVAE scores and IRS call this an
+    intervention. Drawn with replacement from ``dataset.indices``.
+
+    Args:
+      key: typed PRNG key.
+      dataset: a dataset with factors.
+      factor: name or column of the fixed factor.
+      value: its value.
+      n: number of images.
+    """
+    if isinstance(factor, str):
+        narrowed = dataset.keep(**{factor: [value]})
+    else:
+        narrowed = dataset.keep(**{dataset.factor_names[factor]: [value]})
+    rows = jax.random.randint(key, (n,), 0, len(narrowed.indices))
+    return narrowed.indices[np.asarray(rows)]
+
+
+def labelled_subset(
+    key: jax.Array, groups: np.ndarray, *, per_group: int
+) -> np.ndarray:
+    """Returns places of ``per_group`` random members of each group, sorted.
+
+    The supervision of Relational Information for Weakly Disentangled Representations:
+    τ labelled images per combination of the factors that matter. (Its code counts
+    batches instead.)
+
+    Args:
+      key: typed PRNG key.
+      groups: ``[N]`` integers or ``[N, K]`` combinations; equal rows form a group.
+      per_group: τ, at most the size of the smallest group.
+    """
+    groups = np.asarray(groups)
+    _, group = np.unique(groups.reshape(len(groups), -1), axis=0, return_inverse=True)
+    sizes = np.bincount(group.ravel())
+    if not 1 <= per_group <= sizes.min():
+        raise ValueError(
+            f"labelled_subset: `per_group` must lie in [1, {sizes.min()}], the size of "
+            f"the smallest group, got {per_group}."
+        )
+    shuffled = np.asarray(jax.random.permutation(key, len(groups)))
+    order = shuffled[np.argsort(group.ravel()[shuffled], kind="stable")]
+    starts = np.cumsum(sizes) - sizes
+    return np.sort(order[(starts[:, None] + np.arange(per_group)).ravel()])
+
+
+def class_balanced(key: jax.Array, labels: np.ndarray, n: int) -> np.ndarray:
+    """Returns ``[n]`` places drawn so that every class is equally likely.
+
+    Inverse-frequency sampling with replacement, as AbsAE draws HWF's symbols. To stream
+    them, narrow the dataset to the draws::
+
+        labels = symbols.factors(symbols.indices)[:, 0]
+        places = data.class_balanced(key, labels, 100_000)
+        stream = data.pipeline(symbols, indices=symbols.indices[places], ...)
+
+    Args:
+      key: typed PRNG key.
+      labels: ``[N]`` class of each image.
+      n: number of draws.
+    """
+    labels = np.asarray(labels)
+    classes, label = np.unique(labels, return_inverse=True)
+    sizes = np.bincount(label)
+    order = np.argsort(label, kind="stable")
+    starts = np.cumsum(sizes) - sizes
+    class_key, member_key = jax.random.split(key)
+    chosen = np.asarray(jax.random.randint(class_key, (n,), 0, len(classes)))
+    member = jax.random.randint(member_key, (n,), 0, jnp.asarray(sizes[chosen]))
+    return order[starts[chosen] + np.asarray(member)]

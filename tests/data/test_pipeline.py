@@ -177,6 +177,7 @@ def test_device_sampler_of_packed_bits(real_data, getkey):
     dataset = data.load("dsprites", data_dir=real_data / "dsprites")
     draw, arrays = data.device_sampler(dataset)
     assert arrays["packed"].nbytes == 46_080 * 512
+    assert data.device_bytes(dataset) == 46_080 * 512 + 4 * len(dataset.indices)
     batch = jax.jit(draw, static_argnums=1)(getkey(), 64, arrays)
     index = np.asarray(batch["index"])
     assert np.isin(index, dataset.indices).all()
@@ -212,6 +213,7 @@ def test_device_sampler_needs_memory(real_data):
     faces = data.load("celeba", data_dir=real_data / "celeba_1k")
     with pytest.raises(ValueError, match="Stream it with data.pipeline"):
         data.device_sampler(faces)
+    assert data.device_bytes(faces) is None
 
 
 def test_tensorflow_leaves_accelerators_alone(squares):

@@ -232,6 +232,51 @@ def test_impossible_pairs(shapes, getkey, real_data):
         subset.sample_pairs(getkey(), 2)
 
 
+def test_interventions(shapes, getkey):
+    indices = data.intervention_indices(
+        getkey(), shapes, factor="shape", value=2, n=300
+    )
+    factors = shapes.factors(indices)
+    assert (factors[:, 4] == 2).all()
+    assert all(len(set(factors[:, column])) > 3 for column in (0, 1, 2, 3, 5))
+    by_column = data.intervention_indices(getkey(), shapes, factor=0, value=7, n=10)
+    assert (shapes.factors(by_column)[:, 0] == 7).all()
+
+
+def test_labelled_subset(rng, getkey):
+    groups = rng.integers(0, 3, (600, 2))
+    places = data.labelled_subset(getkey(), groups, per_group=5)
+    combinations, counts = np.unique(groups[places], axis=0, return_counts=True)
+    assert len(combinations) == 9 and (counts == 5).all()
+    assert len(set(places)) == 45
+    other = data.labelled_subset(getkey(), groups, per_group=5)
+    assert set(other) != set(places)
+    with pytest.raises(ValueError, match="the size of the smallest group"):
+        data.labelled_subset(getkey(), groups, per_group=600)
+
+
+def test_class_balanced(getkey):
+    labels = np.repeat([0, 1, 2], [5, 300, 3000])
+    places = data.class_balanced(getkey(), labels, 6000)
+    share = np.bincount(labels[places]) / 6000
+    np.testing.assert_allclose(share, 1 / 3, atol=0.02)
+    assert len(set(places[labels[places] == 1])) > 290
+
+
+def test_class_balanced_stream(real_data, getkey):
+    symbols = data.load("hwf", data_dir=real_data / "symbols").keep(symbol=[0, 1, 2])
+    few_zeros = np.concatenate(
+        [symbols.keep(symbol=[0]).indices[:10], symbols.keep(symbol=[1]).indices]
+    )
+    labels = symbols.factors(few_zeros)[:, 0]
+    places = data.class_balanced(getkey(), labels, 4000)
+    stream = data.pipeline(
+        symbols, indices=few_zeros[places], batch_size=500, seed=0, num_steps=8
+    )
+    drawn = np.concatenate([symbols.factors(b["index"])[:, 0] for b in stream])
+    assert (drawn == 0).mean() == pytest.approx(0.5, abs=0.03)
+
+
 def test_noises():
     rng = np.random.default_rng(0)
     image = np.zeros((64, 64, 1), np.uint8)
