@@ -196,12 +196,7 @@ def native_conv(
 
 
 def native_adjoint(
-    g: jax.Array,
-    kernel: jax.Array,
-    *,
-    stride: int,
-    padding: Pair,
-    size: Pair,
+    g: jax.Array, kernel: jax.Array, *, stride: int, padding: Pair, size: Pair
 ) -> jax.Array:
     """Applies the adjoint in x of `native_conv`, for x of `size`."""
     x = jax.ShapeDtypeStruct((g.shape[0], *size, kernel.shape[2]), g.dtype)
@@ -212,12 +207,7 @@ def native_adjoint(
 
 
 def native_kernel_gradient(
-    x: jax.Array,
-    g: jax.Array,
-    *,
-    kernel_size: int,
-    stride: int,
-    padding: Pair,
+    x: jax.Array, g: jax.Array, *, kernel_size: int, stride: int, padding: Pair
 ) -> jax.Array:
     """Applies the adjoint in the kernel of `native_conv`."""
     shape = (kernel_size, kernel_size, x.shape[-1], g.shape[-1])
