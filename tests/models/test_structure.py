@@ -71,7 +71,7 @@ def test_positions_of_the_large_network():
 
 
 def test_ladder_puts_the_deepest_rung_first(getkey):
-    # Silence one rung's output layer: the variable that stops is where it goes.
+    # With one rung's output layer set to zero, its variable is zero.
     module = models.create("vlae-3", SHAPE, channels=32)
     x = jax.random.uniform(getkey(), (2, *SHAPE))
     variables = random_variables(module, x)
