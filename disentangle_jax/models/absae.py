@@ -27,10 +27,7 @@ class AbsAE(Network):
 
     Attributes:
       image_shape: ``(45, 45, C)``, or sides that are multiples of 16.
-      latent_dim: D.
       channels: features of each convolution.
-      initializer: name of the initialiser.
-      dtype: dtype of the arithmetic; parameters and results are float32.
       stochastic: whether the encoder also gives log-variances, as in the paper's
         beta-VAE and FactorVAE (Sec. 4.5).
     """

@@ -44,7 +44,7 @@ def conv_transpose(x: jax.Array, kernel: jax.Array, *, padding: Pair) -> jax.Arr
 
     Args:
       x: ``[B, H, W, I]``.
-      kernel: ``[k, k, O, I]``, the kernel of the convolution that is transposed.
+      kernel: ``[k, k, O, I]``, that of the convolution that is transposed.
       padding: ``(before, after)`` of that convolution.
     """
     size = tuple(2 * (n - 1) + kernel.shape[0] - sum(padding) for n in x.shape[1:3])
