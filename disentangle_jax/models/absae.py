@@ -27,10 +27,7 @@ class AbsAE(Network):
 
     Attributes:
       image_shape: ``(45, 45, C)``, or sides that are multiples of 16.
-      latent_dim: D.
       channels: features of each convolution.
-      initializer: name of the initialiser.
-      dtype: dtype of the arithmetic; parameters and results are float32.
       stochastic: whether the encoder also gives log-variances, as in the paper's
         beta-VAE and FactorVAE (Sec. 4.5).
     """
@@ -63,69 +60,70 @@ class AbsAE(Network):
         return self.decoder(z, train)
 
 
-class _Encoder(nn.Module):
+class _Part(nn.Module):
+    """Fields and layers that encoder and decoder share."""
+
     convs: tuple[tuple[int, int], ...]
     channels: int
     initializer: str
     dtype: jnp.dtype
+
+    def mlp(self, x: jax.Array, outputs: int) -> jax.Array:
+        widths, slope = (1024, outputs), "leaky_relu_0.1"
+        return layers.MLP(widths, slope, self.initializer, self.dtype, name="mlp")(x)
+
+    def convolve(
+        self,
+        layer: type[nn.Module],
+        x: jax.Array,
+        i: int,
+        features: int,
+        shape: tuple[int, int],
+        **options: int,
+    ) -> jax.Array:
+        """Applies convolution `i`, with a kernel and a padding of `shape`."""
+        kernel, padding = shape
+        return layer(
+            features,
+            kernel,
+            padding=(padding, padding),
+            initializer=self.initializer,
+            use_bias=False,
+            dtype=self.dtype,
+            name=f"conv_{i}",
+            **options,
+        )(x)
+
+    def normed(self, x: jax.Array, i: int, train: bool, slope: float) -> jax.Array:
+        norm = layers.batch_norm(train, self.dtype, name=f"norm_{i}")
+        return jax.nn.leaky_relu(norm(x), slope)
+
+
+class _Encoder(_Part):
     latent_dim: int
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
-        for i, (kernel, padding) in enumerate(self.convs, start=1):
-            x = layers.Conv(
-                self.channels,
-                kernel,
-                stride=2,
-                padding=(padding, padding),
-                initializer=self.initializer,
-                use_bias=False,
-                dtype=self.dtype,
-                name=f"conv_{i}",
-            )(x)
-            x = layers.batch_norm(train, self.dtype, name=f"norm_{i}")(x)
-            x = jax.nn.leaky_relu(x, 0.2 if i == 4 else 0.1)
-        return layers.MLP(
-            (1024, self.latent_dim),
-            "leaky_relu_0.1",
-            self.initializer,
-            self.dtype,
-            name="mlp",
-        )(x.reshape(x.shape[0], -1)).astype(jnp.float32)
+        for i, shape in enumerate(self.convs, start=1):
+            x = self.convolve(layers.Conv, x, i, self.channels, shape, stride=2)
+            x = self.normed(x, i, train, 0.2 if i == 4 else 0.1)
+        x = self.mlp(x.reshape(x.shape[0], -1), self.latent_dim)
+        return x.astype(jnp.float32)
 
 
-class _Decoder(nn.Module):
-    convs: tuple[tuple[int, int], ...]
-    channels: int
-    initializer: str
-    dtype: jnp.dtype
+class _Decoder(_Part):
     image_shape: tuple[int, int, int]
 
     @nn.compact
     def __call__(self, z: jax.Array, train: bool) -> jax.Array:
         side = 4 if self.image_shape[0] == 45 else self.image_shape[0] // 16
-        x = layers.MLP(
-            (1024, side * side * self.channels),
-            "leaky_relu_0.1",
-            self.initializer,
-            self.dtype,
-            name="mlp",
-        )(z)
+        x = self.mlp(z, side * side * self.channels)
         x = jax.nn.leaky_relu(x, 0.1).reshape(-1, side, side, self.channels)
-        for i, (kernel, padding) in enumerate(reversed(self.convs), start=1):
+        for i, shape in enumerate(reversed(self.convs), start=1):
             last = i == len(self.convs)
-            x = layers.ConvTranspose(
-                self.image_shape[2] if last else self.channels,
-                kernel,
-                padding=(padding, padding),
-                initializer=self.initializer,
-                use_bias=False,
-                dtype=self.dtype,
-                name=f"conv_{i}",
-            )(x)
-            if not last:
-                x = layers.batch_norm(train, self.dtype, name=f"norm_{i}")(x)
-                x = jax.nn.leaky_relu(x, 0.1)
+            features = self.image_shape[2] if last else self.channels
+            x = self.convolve(layers.ConvTranspose, x, i, features, shape)
+            x = x if last else self.normed(x, i, train, 0.1)
         return x.astype(jnp.float32)
 
 

@@ -44,7 +44,7 @@ def conv_transpose(x: jax.Array, kernel: jax.Array, *, padding: Pair) -> jax.Arr
 
     Args:
       x: ``[B, H, W, I]``.
-      kernel: ``[k, k, O, I]``, the kernel of the convolution that is transposed.
+      kernel: ``[k, k, O, I]``, that of the convolution that is transposed.
       padding: ``(before, after)`` of that convolution.
     """
     size = tuple(2 * (n - 1) + kernel.shape[0] - sum(padding) for n in x.shape[1:3])
@@ -196,12 +196,7 @@ def native_conv(
 
 
 def native_adjoint(
-    g: jax.Array,
-    kernel: jax.Array,
-    *,
-    stride: int,
-    padding: Pair,
-    size: Pair,
+    g: jax.Array, kernel: jax.Array, *, stride: int, padding: Pair, size: Pair
 ) -> jax.Array:
     """Applies the adjoint in x of `native_conv`, for x of `size`."""
     x = jax.ShapeDtypeStruct((g.shape[0], *size, kernel.shape[2]), g.dtype)
@@ -212,12 +207,7 @@ def native_adjoint(
 
 
 def native_kernel_gradient(
-    x: jax.Array,
-    g: jax.Array,
-    *,
-    kernel_size: int,
-    stride: int,
-    padding: Pair,
+    x: jax.Array, g: jax.Array, *, kernel_size: int, stride: int, padding: Pair
 ) -> jax.Array:
     """Applies the adjoint in the kernel of `native_conv`."""
     shape = (kernel_size, kernel_size, x.shape[-1], g.shape[-1])

@@ -32,16 +32,12 @@ class HierarchicalMLP(Network):
     group for each discrete variable.
 
     Attributes:
-      image_shape: ``(H, W, C)``.
-      latent_dim: D.
       discrete: number of categories of each discrete variable; may be empty.
       groups: sizes of the groups of continuous variables; they add up to D.
       widths: units of the hidden layers that see the image.
       head_width: units of each head's hidden layer and of the decoder's first.
       nonlinearity: name of the encoder's nonlinearity.
       decoder_nonlinearity: name of the decoder's nonlinearity.
-      initializer: name of the initialiser.
-      dtype: dtype of the arithmetic; parameters and results are float32.
     """
 
     image_shape: tuple[int, int, int]

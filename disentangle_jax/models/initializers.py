@@ -71,12 +71,7 @@ _INITIALIZERS = {
 
 
 def initializer(name: str) -> Initializer:
-    """Returns the initialiser called `name`.
-
-    ``"torch"`` U(±1/√fan_in) for weights and biases; ``"glorot"`` uniform with zero
-    biases; ``"xavier_normal"`` with zero biases; ``"normal_0.02"`` with zero biases;
-    ``"zeros"``.
-    """
+    """Returns the initialiser called `name`: torch, glorot, xavier_normal, …"""
     if name not in _INITIALIZERS:
         raise types.unknown_name(
             "models.create", "initializer", name, list(_INITIALIZERS)

@@ -30,8 +30,6 @@ class OriginalLadder(Network):
       latent_dim: D, divided equally among the three rungs.
       channels: features of the two convolutions.
       width: units of each dense layer.
-      initializer: name of the initialiser.
-      dtype: dtype of the arithmetic; parameters and results are float32.
     """
 
     image_shape: tuple[int, int, int]

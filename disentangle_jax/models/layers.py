@@ -4,6 +4,7 @@ Parameters stay float32; `dtype` is the dtype of the arithmetic. Images are NHWC
 """
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 
 import flax.linen as nn
@@ -61,18 +62,18 @@ def nonlinearity(name: str) -> Callable[[jax.Array], jax.Array]:
     return _NONLINEARITIES[name]
 
 
-def _kernel(
-    layer: nn.Module, shape: tuple[int, ...], fan_in: int, fan_out: int
-) -> jax.Array:
-    """Returns the layer's kernel in the dtype of its arithmetic."""
+def _kernel(layer: nn.Module, shape: tuple[int, ...]) -> jax.Array:
+    """Returns the layer's kernel ``[..., I, O]`` in the dtype of its arithmetic."""
+    fan_in, fan_out = math.prod(shape[:-1]), math.prod(shape) // shape[-2]
     init = initializer_named(layer.initializer).kernel(fan_in, fan_out)
     return layer.param("kernel", init, shape, jnp.float32).astype(layer.dtype)
 
 
-def _with_bias(layer: nn.Module, y: jax.Array, fan_in: int) -> jax.Array:
+def _with_bias(layer: nn.Module, y: jax.Array, kernel: jax.Array) -> jax.Array:
     """Adds the layer's bias if it has one."""
     if not layer.use_bias:
         return y
+    fan_in = math.prod(kernel.shape[:-1])
     init = initializer_named(layer.initializer).bias(fan_in)
     bias = layer.param("bias", init, (layer.features,), jnp.float32)
     return y + jnp.broadcast_to(bias.astype(layer.dtype), y.shape)
@@ -88,9 +89,8 @@ class Dense(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        shape = fan_in, fan_out = x.shape[-1], self.features
-        kernel = _kernel(self, shape, fan_in, fan_out)
-        return _with_bias(self, x.astype(self.dtype) @ kernel, fan_in)
+        kernel = _kernel(self, (x.shape[-1], self.features))
+        return _with_bias(self, x.astype(self.dtype) @ kernel, kernel)
 
 
 class MLP(nn.Module):
@@ -136,19 +136,17 @@ class Conv(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        taps, channels = self.kernel_size**2, x.shape[-1]
-        fan_in, fan_out = taps * channels, taps * self.features
-        shape = (self.kernel_size, self.kernel_size, channels, self.features)
-        kernel = _kernel(self, shape, fan_in, fan_out)
+        side = self.kernel_size
+        kernel = _kernel(self, (side, side, x.shape[-1], self.features))
         x = x.astype(self.dtype)
-        if self.upsampled and fan_out < channels:
+        if self.upsampled and side**2 * self.features < x.shape[-1]:
             # With few outputs we multiply first and upsample less: the two commute.
             products = upsample(matrix_convolution.tap_products(x, kernel))
-            y = matrix_convolution.sum_taps(products, self.kernel_size, self.padding)
+            y = matrix_convolution.sum_taps(products, side, self.padding)
         else:
             x = upsample(x) if self.upsampled else x
             y = convolution.conv(x, kernel, stride=self.stride, padding=self.padding)
-        return _with_bias(self, y, fan_in)
+        return _with_bias(self, y, kernel)
 
 
 class ConvTranspose(nn.Module):
@@ -176,13 +174,11 @@ class ConvTranspose(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        taps, channels = self.kernel_size**2, x.shape[-1]
-        fan_in, fan_out = taps * self.features, taps * channels
-        shape = (self.kernel_size, self.kernel_size, self.features, channels)
-        kernel = _kernel(self, shape, fan_in, fan_out)
+        side = self.kernel_size
+        kernel = _kernel(self, (side, side, self.features, x.shape[-1]))
         x = x.astype(self.dtype)
         y = convolution.conv_transpose(x, kernel, padding=self.padding)
-        return _with_bias(self, y, fan_in)
+        return _with_bias(self, y, kernel)
 
 
 class GroupNorm(nn.Module):

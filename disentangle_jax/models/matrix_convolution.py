@@ -44,12 +44,7 @@ def matmul_conv(
 
 
 def matmul_adjoint(
-    g: jax.Array,
-    kernel: jax.Array,
-    *,
-    stride: int,
-    padding: Pair,
-    size: Pair,
+    g: jax.Array, kernel: jax.Array, *, stride: int, padding: Pair, size: Pair
 ) -> jax.Array:
     """Applies the adjoint in x of `matmul_conv`, for x of `size`."""
     n = kernel.shape[0]
@@ -65,12 +60,7 @@ def matmul_adjoint(
 
 
 def matmul_kernel_gradient(
-    x: jax.Array,
-    g: jax.Array,
-    *,
-    kernel_size: int,
-    stride: int,
-    padding: Pair,
+    x: jax.Array, g: jax.Array, *, kernel_size: int, stride: int, padding: Pair
 ) -> jax.Array:
     """Applies the adjoint in the kernel of `matmul_conv`."""
     n, size = kernel_size, g.shape[1:3]

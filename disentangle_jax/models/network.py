@@ -16,13 +16,15 @@ Discrete = jax.Array | Callable[[jax.Array], jax.Array] | None
 class Network(nn.Module):
     """Base class of the networks that `models.create` builds.
 
-    A subclass has the field ``latent_dim`` and the methods
+    A subclass has the field ``latent_dim`` (D) and the methods
     ``encode(x, *, train=False) -> Posterior`` and
     ``decode(z, *, train=False) -> logits``. If it has discrete variables, its field
     ``discrete`` holds their numbers of categories, and `decode` takes the D continuous
     values and then one (relaxed) one-hot vector per discrete variable, ``[B, D + M]``.
 
-    Results are float32, whatever the dtype of the arithmetic.
+    The library's networks also share the fields ``image_shape`` (``(H, W, C)``),
+    ``initializer`` (a name of `initializers`) and ``dtype``, the dtype of the
+    arithmetic; parameters and results are always float32.
     """
 
     @property

@@ -56,7 +56,6 @@ class Conv64(Network):
 
     Attributes:
       image_shape: ``(H, W, C)``, the sides multiples of 16.
-      latent_dim: D.
       discrete: number of categories of each discrete variable; may be empty.
       kernel_variant: ``"dlib"``, ``"burgess"`` or ``"michlo"``.
       stochastic: whether the encoder gives log-variances.
@@ -64,8 +63,6 @@ class Conv64(Network):
         tiled over the image, its coordinates, then convolutions with stride 1.
       channel_scale: multiplies the number of channels of each convolution.
       nonlinearity: name of the nonlinearity.
-      initializer: name of the initialiser; None for that of the variant.
-      dtype: dtype of the arithmetic; parameters and results are float32.
       remat: whether to recompute encoder and decoder in the backward pass.
     """
 
@@ -250,11 +247,7 @@ class FullyConnected(Network):
     """Two ReLU layers encode and three tanh layers decode; heads are linear.
 
     Attributes:
-      image_shape: ``(H, W, C)``.
-      latent_dim: D.
       width: units of each hidden layer.
-      initializer: name of the initialiser.
-      dtype: dtype of the arithmetic; parameters and results are float32.
     """
 
     image_shape: tuple[int, int, int]

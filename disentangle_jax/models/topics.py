@@ -18,8 +18,6 @@ class _TopicNetwork(Network):
       latent_dim: K, the number of topics.
       groups: number of equal contiguous groups of latents; HFVAE's paper has two.
       width: units of each hidden layer.
-      initializer: name of the initialiser.
-      dtype: dtype of the arithmetic; parameters and results are float32.
     """
 
     vocabulary: int

@@ -1,4 +1,4 @@
-"""The costs of programs compiled for TPUs: arithmetic, the reader, and a real one."""
+"""Costs of programs compiled for TPUs: arithmetic, the HLO reader, the command."""
 
 import math
 import pathlib
@@ -17,7 +17,7 @@ needs_compiler = pytest.mark.skipif(
     not chips.has_compiler(), reason="the TPU compiler (libtpu) is not installed"
 )
 
-# A loop of 10 passes that slices, sums over chips and updates in place; the entry
+# A loop of 10 iterations that slices, sums over chips and updates in place; the entry
 # copies an array to on-chip memory and reduces it there.
 TEXT = """
 HloModule jit_steps, is_scheduled=true
@@ -256,7 +256,7 @@ def test_command_reports_every_figure(monkeypatch, capsys):
 
 
 @needs_compiler
-def test_what_does_not_fit_the_chip_is_told(monkeypatch, capsys):
+def test_what_does_not_fit_the_chip_is_reported(monkeypatch, capsys):
     def refuse(run):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 16.36G exceeds 15.75G")
 
@@ -266,7 +266,7 @@ def test_what_does_not_fit_the_chip_is_told(monkeypatch, capsys):
 
 
 @needs_compiler
-def test_wrong_topology_is_told(capsys):
+def test_wrong_topology_is_reported(capsys):
     assert aot.main(["--config=configs/vae.py", "--topology=v5e:3x7x2"]) == 2
     assert "must be a slice like" in capsys.readouterr().err
 

@@ -1,12 +1,12 @@
-"""The committed table of compiled programs keeps what the README says of it."""
+"""The committed table of compiled programs agrees with the README."""
 
 import pytest
 
 from launch import tpu_table
 
 
-def test_committed_table_meets_its_promises():
-    """The figures that the README states, from the committed table."""
+def test_committed_table_agrees_with_the_readme():
+    """The committed table has the figures that the README states."""
     rows = tpu_table.read_table(tpu_table.TABLE)
 
     def row(name, lanes=1, topology="v5e:1x1", changes=""):
@@ -27,7 +27,7 @@ def test_committed_table_meets_its_promises():
     for column in ("flops", "bytes"):
         assert float(far[column]) == pytest.approx(float(one[column]), rel=0.05)
     assert row("conv64", changes="train.input=device")["host_bytes"] == "0"
-    # Chips that share lanes have nothing to tell each other.
+    # Chips that hold different lanes do not communicate.
     assert float(row("conv64", 32, "v5e:2x2")["all_reduce_bytes"]) == 0
     # A loss that couples the batch gathers z, mean and log-variance of all 16,384 rows
     # forward, and sums their gradients backward.

@@ -10,7 +10,7 @@ import pytest
 from disentangle_jax.models import convolution, matrix_convolution
 
 # (side, I, O, kernel, stride, padding): every kind of layer of the networks, with few
-# channels; both many-to-few and few-to-many, since they divide the taps differently.
+# channels; both many-to-few and few-to-many, because they divide the taps differently.
 CONVOLUTIONS = {
     "backbone 5x5": (8, 3, 8, 5, 1, (2, 2)),
     "backbone 3x3": (8, 8, 8, 3, 1, (1, 1)),

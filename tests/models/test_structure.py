@@ -71,7 +71,7 @@ def test_positions_of_the_large_network():
 
 
 def test_ladder_puts_the_deepest_rung_first(getkey):
-    # Silence one rung's output layer: the variable that stops is where it goes.
+    # With one rung's output layer set to zero, its variable is zero.
     module = models.create("vlae-3", SHAPE, channels=32)
     x = jax.random.uniform(getkey(), (2, *SHAPE))
     variables = random_variables(module, x)
@@ -108,24 +108,26 @@ def test_ladder_reads(getkey):
             assert depends == (i <= block)
 
 
-def test_a_silent_transform_is_the_identity(getkey):
+@pytest.fixture
+def transform(getkey):
+    """A Str-Tfm layer with its variables, features and latent variable."""
     backbone = models.create("sae-4", SHAPE, channels=8).backbone
-    transform = sae.AffineTransform(backbone)
+    layer = sae.AffineTransform(backbone)
     features = jax.random.normal(getkey(), (2, 4, 4, 8))
     u = jax.random.normal(getkey(), (2, 3))
-    variables = random_variables(transform, features, u)
+    return layer, random_variables(layer, features, u), features, u
+
+
+def test_a_silent_transform_is_the_identity(transform):
+    transform, variables, features, u = transform
     assert (transform.apply(variables, features, u) != features).any()
     last = variables["params"]["mlp"]["layer_3"]
     variables["params"]["mlp"]["layer_3"] = jax.tree.map(jnp.zeros_like, last)
     np.testing.assert_array_equal(transform.apply(variables, features, u), features)
 
 
-def test_a_transform_scales_by_the_exponential(getkey):
-    backbone = models.create("sae-4", SHAPE, channels=8).backbone
-    transform = sae.AffineTransform(backbone)
-    features = jax.random.normal(getkey(), (2, 4, 4, 8))
-    u = jax.random.normal(getkey(), (2, 3))
-    variables = random_variables(transform, features, u)
+def test_a_transform_scales_by_the_exponential(transform):
+    transform, variables, features, u = transform
     # Bias alone: the first half shifts, the second is the log of the scale.
     layer = jax.tree.map(jnp.zeros_like, variables["params"]["mlp"]["layer_3"])
     layer["bias"] = jnp.concatenate([jnp.full(8, 0.5), jnp.full(8, -1.0)])
