@@ -105,6 +105,16 @@ def check_output(workdir: pathlib.Path) -> pathlib.Path:
     return workdir
 
 
+def print_reports(folders: Sequence[pathlib.Path]) -> int:
+    """Prints the scores of evaluated models and writes their reports; returns 0."""
+    from disentangle_jax import reports
+
+    for folder in folders:
+        print(reports.score_table(folder))
+        print(f"report: {reports.write(folder)}")
+    return 0
+
+
 def stored_run(folder: pathlib.Path, overrides: Sequence[str] = ()):
     """Returns the run of a folder, with fields of its evaluation changed."""
     from disentangle_jax import config as config_lib

@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Callable
 
-from disentangle_jax.commands.arguments import Parser, define
+from disentangle_jax.commands.arguments import Parser, define, print_reports
 
 
 def _parser(command: Callable) -> Parser:
@@ -38,7 +38,7 @@ def run(argv: list[str]) -> Callable[[], int]:
     `disentangle fields` lists them. The same command continues a run or a protocol
     that was stopped.
     """
-    from disentangle_jax import evaluation, experiments, reports, training
+    from disentangle_jax import evaluation, experiments, training
 
     args, overrides = _parser(run).parse(argv)
     config, workdir = _config(args, overrides)
@@ -58,10 +58,7 @@ def run(argv: list[str]) -> Callable[[], int]:
         print(f"workdir: {workdir}", flush=True)
         training.train(prepared)
         evaluation.evaluate(prepared)
-        for folder in evaluation.folders(prepared):
-            print(reports.score_table(folder))
-            print(f"report: {reports.write(folder)}")
-        return 0
+        return print_reports(evaluation.folders(prepared))
 
     return work
 

@@ -2,13 +2,19 @@
 
 from collections.abc import Callable
 
-from disentangle_jax.commands.arguments import Parser, define, folder_of, stored_run
+from disentangle_jax.commands.arguments import (
+    Parser,
+    define,
+    folder_of,
+    print_reports,
+    stored_run,
+)
 
 
 @define("evaluate RUN [--config.eval.FIELD=VALUE]")
 def evaluate(argv: list[str]) -> Callable[[], int]:
     """Evaluate a trained run: scores.json, pictures and report.html."""
-    from disentangle_jax import evaluation, reports
+    from disentangle_jax import evaluation
 
     parser = Parser(evaluate)
     parser.add_folder()
@@ -19,10 +25,7 @@ def evaluate(argv: list[str]) -> Callable[[], int]:
 
     def work() -> int:
         evaluation.evaluate(prepared)
-        for folder in evaluation.folders(prepared):
-            print(reports.score_table(folder))
-            print(f"report: {reports.write(folder)}")
-        return 0
+        return print_reports(evaluation.folders(prepared))
 
     return work
 
@@ -40,13 +43,7 @@ def report(argv: list[str]) -> Callable[[], int]:
     for folder in folders:
         reports.check_evaluated(folder)
 
-    def work() -> int:
-        for folder in folders:
-            print(reports.score_table(folder))
-            print(f"report: {reports.write(folder)}")
-        return 0
-
-    return work
+    return lambda: print_reports(folders)
 
 
 @define("sample RUN [--config.eval.num_samples=N]")
