@@ -86,7 +86,9 @@ def build(run: Run) -> Program:
     constants = {"keys": _keys(run)[1], "hyper": hyper, "method": run.constants()}
     draw = None
     if train.input == "device":
-        draw, constants["images"] = run.method.inputs.on_device(run.train_set)
+        draw, constants["images"] = run.method.inputs.on_device(
+            run.train_set, run.config.data
+        )
     models = _all_models(run)
 
     def one_step(carry: Carry, step, batch, constants) -> tuple[Carry, dict]:

@@ -287,7 +287,7 @@ def _check_input(
     if config.train.input == "device" and not method.inputs.can_be_on_device:
         raise ValueError(
             f"config: `train.input` must be 'stream' for {config.method.name!r}, whose "
-            "batches hold more than images."
+            "batches hold labels or documents."
         )
 
 
