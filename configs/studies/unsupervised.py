@@ -62,6 +62,10 @@ MINI_FIXED = {
 def get_config(preset: str = ""):
     config_lib.check_preset("studies/unsupervised", preset, ("mini", "dsprites"))
     config = config_lib.study()
+    # As the study: no split, and a seed also orders the images.
+    config.data.split_recipe = "none"
+    config.train.input = "device"
+    config.lanes.same_batches = False
     config.train.checkpoint_every = 10_000
     config.train.log_every = 1000
     config.train.keep_checkpoints = 1

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from disentangle_jax import evaluation, metrics, training
+from disentangle_jax import data, evaluation, metrics, training
 from disentangle_jax.evaluation import loop
 
 
@@ -62,6 +62,25 @@ def test_small_test_split_keeps_the_ratio(tiny_lanes):
     examples = evaluation.Examples(dataclasses.replace(tiny_lanes, test_set=few))
     assert examples.num_train == 20
     assert len(examples.indices) == 30
+
+
+def test_without_a_split_cars3d_has_enough_images_for_the_study(tiny_lanes):
+    cars = data.Dataset(
+        "cars", image_shape=(64, 64, 3), images=None,
+        factor_names=("elevation", "azimuth", "object"), factor_sizes=(4, 24, 183),
+    )  # fmt: skip
+    config = tiny_lanes.config.copy_and_resolve_references()
+    config.eval.update(num_train=10_000, num_test=5000)
+    counts = {}
+    for recipe in ("paper", "none"):
+        parts = [cars.split(part, recipe=recipe) for part in ("train", "test")]
+        run = dataclasses.replace(
+            tiny_lanes, config=config, train_set=parts[0], test_set=parts[1]
+        )
+        examples = evaluation.Examples(run)
+        assert len(np.unique(examples.indices)) == len(examples.indices)
+        counts[recipe] = (examples.num_train, len(examples.indices))
+    assert counts == {"paper": (2342, 3513), "none": (10_000, 15_000)}
 
 
 def test_stored_scores_are_taken_where_they_are_up_to_date(evaluated, monkeypatch):
