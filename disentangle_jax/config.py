@@ -108,6 +108,10 @@ FIELDS: dict[str, Field] = {
                            "evaluation", low=1),
     "eval.batch_size": Field(64, "images encoded at once", "evaluation", low=1),
     "eval.scores": Field(("mig", "dci"), "names of metrics.names()", "evaluation"),
+    "eval.interventions": Field(
+        "codes", "scores that fix a factor sample the scored 'codes' or the 'dataset'",
+        "evaluation",
+    ),
     "eval.evaluators": Field(
         (), "evaluators beside those of the method, of evaluation.names()", "evaluation"
     ),

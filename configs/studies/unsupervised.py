@@ -78,6 +78,8 @@ def get_config(preset: str = ""):
         "sap",
         "downstream",
     )
+    config.eval.interventions = "dataset"
+    config.eval.batch_size = 1024
     # Labels that a logistic regression predicts the factors from, beside the trees of
     # `downstream`.
     config.study = ConfigDict({"logistic_labels": (10, 100, 1000, 10_000)})
@@ -91,6 +93,8 @@ def get_config(preset: str = ""):
         config.train.num_steps = 800
         config.train.log_every = 100
         config.train.checkpoint_every = 400
+        config.eval.interventions = "codes"  # Encoding the whole set takes minutes.
+        config.eval.batch_size = 64
         config.eval.num_train = 1000
         config.eval.num_test = 500
         config.eval.hybrid_bank = 32
