@@ -46,7 +46,11 @@ METHODS = {
     "factor_vae": ({}, "gamma", (10.0, 20.0, 30.0, 40.0, 50.0, 100.0)),
     "dip_vae_i": ({}, "lambda_od", (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)),
     "dip_vae_ii": ({}, "lambda_od", (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)),
-    "beta_tc_vae": ({"estimator": "naive"}, "beta", (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)),
+    "beta_tc_vae": (
+        {"estimator": "naive", "kl": "analytic"},
+        "beta",
+        (1.0, 2.0, 4.0, 6.0, 8.0, 10.0),
+    ),
 }
 SEEDS = 50
 
