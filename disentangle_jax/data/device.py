@@ -43,7 +43,7 @@ def device_sampler(
     count = len(dataset.indices)
     everything = count == len(dataset)
     arrays = {} if everything else {"indices": jnp.asarray(dataset.indices, jnp.int32)}
-    shape = dataset.image_shape
+    shape = dataset.stored_shape
     if dataset.render is not None:
         sizes = dataset.factor_sizes
 
@@ -57,13 +57,13 @@ def device_sampler(
 
         def images(index: jax.Array, arrays: dict) -> jax.Array:
             bits = unpack_bits(arrays["packed"][index])
-            return bits.reshape(-1, *shape) * jnp.uint8(255)
+            return dataset.shrink(bits.reshape(-1, *shape) * jnp.uint8(255))
 
     elif dataset.in_memory is not None:
         arrays["images"] = jnp.asarray(dataset.in_memory)
 
         def images(index: jax.Array, arrays: dict) -> jax.Array:
-            return arrays["images"][index]
+            return dataset.shrink(arrays["images"][index])
 
     else:
         raise ValueError(
