@@ -428,7 +428,7 @@ class Dataset:
         factors = self.factors(indices)
         second = np.zeros_like(indices)
         changed = np.zeros(factors.shape, bool)
-        inside = self._inside()
+        inside = self.inside()
         todo = np.arange(len(indices))
         for attempt in range(1000):
             pair_key, copy_key = jax.random.split(jax.random.fold_in(key, attempt))
@@ -445,7 +445,7 @@ class Dataset:
             f"{k!r}, with which some images have no partner."
         )
 
-    def _inside(self) -> np.ndarray:
+    def inside(self) -> np.ndarray:
         """Returns whether each image of the dataset is in ``indices``, bool ``[N]``."""
         if self._member is None:
             member = np.zeros(len(self), bool)
