@@ -1,5 +1,6 @@
 """The class of all datasets: images and factors by index."""
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -7,8 +8,9 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from disentangle_jax.batching import in_batches
+from disentangle_jax.data.noise import Noise, add_noise
 from disentangle_jax.data.pairing import pair_factors
+from disentangle_jax.data.resizing import area_average
 from disentangle_jax.data.splits import split_indices
 from disentangle_jax.types import unknown_name
 
@@ -18,20 +20,6 @@ def generator(words: Sequence[int]) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
 
 
-def _seeded(noise: Callable) -> Callable:
-    """Returns ``noise`` with a key made of words ``[w]`` uint32."""
-
-    def seeded(words: jax.Array, image: jax.Array) -> jax.Array:
-        key = jax.random.key(0)
-        for word in words:
-            key = jax.random.fold_in(key, word)
-        return noise(key, image)
-
-    return seeded
-
-
-# Images that noise is added to in one compiled call.
-_NOISY_AT_ONCE = 64
 _draw_partners = jax.jit(pair_factors, static_argnums=2, static_argnames=("k",))
 
 
@@ -110,12 +98,13 @@ class Dataset:
         length: int | None = None,
         render: Callable[[ArrayLike], jax.Array] | None = None,
         copies: int = 1,
-        noise: Callable[[jax.Array, jax.Array], jax.Array] | None = None,
+        noise: Noise | None = None,
         in_memory: np.ndarray | None = None,
         packed: np.ndarray | None = None,
     ):
         self.name = name
         self.image_shape = tuple(image_shape)
+        self.stored_shape = self.image_shape
         self.factor_names = tuple(factor_names)
         self.factor_sizes = tuple(int(size) for size in factor_sizes)
         self.render = render
@@ -124,7 +113,6 @@ class Dataset:
         self.packed = packed
         self.noise = noise
         self._images = images
-        self._add_noise = None if noise is None else jax.jit(jax.vmap(_seeded(noise)))
         self._table = None if factor_table is None else np.asarray(factor_table)
         if len(self.factor_names) != len(self.factor_sizes):
             raise ValueError(
@@ -143,6 +131,7 @@ class Dataset:
             )
         self.indices = np.arange(self._length)
         self._member = None
+        self.shrink = lambda images: images
 
     def __len__(self) -> int:
         return self._length
@@ -195,14 +184,34 @@ class Dataset:
             datasets without noise.
         """
         images = self._images(indices)
-        if self.noise is None or not len(indices):
-            return images
-        seeds = np.asarray(seeds).astype(np.uint32)
-        return in_batches(
-            lambda rows: self._add_noise(seeds[rows], images[rows]),
-            np.arange(len(indices)),
-            _NOISY_AT_ONCE,
-        )
+        if self.noise is not None and len(indices):
+            images = add_noise(self.noise, images, seeds)
+        return self.shrink(images)
+
+    def resized(self, size: int) -> "Dataset":
+        """Returns the dataset with images of ``size``×``size`` pixels, area averages.
+
+        Noise is drawn before the images are resized.
+
+        Args:
+          size: at most the height of the images, which must be square.
+        """
+        height, width, channels = (*self.image_shape, 0, 0)[:3]
+        whole = isinstance(size, int) and not isinstance(size, bool)
+        if not (whole and height == width and 1 <= size <= height):
+            raise ValueError(
+                f"data.load: `size` must be an integer from 1 to the side of square "
+                f"images, and those of {self.name} are {self.image_shape}, got "
+                f"{size!r}."
+            )
+        if size == height:
+            return self
+        other = self.narrow(self.indices)
+        other.image_shape = (size, size, channels)
+        other.shrink = functools.partial(area_average, size=size)
+        if self.render is not None:
+            other.render = lambda factors: area_average(self.render(factors), size)
+        return other
 
     def factors(self, indices: ArrayLike) -> np.ndarray:
         """Returns factor values, int64 ``[n, K]``, of ``indices [n]`` (any shape)."""

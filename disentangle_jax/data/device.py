@@ -56,9 +56,10 @@ def device_sampler(
 
     def seen(key: jax.Array, index: jax.Array, arrays: dict) -> jax.Array:
         plain = images(index, arrays)
-        if dataset.noise is None:
-            return plain
-        return jax.vmap(dataset.noise)(jax.random.split(key, len(index)), plain)
+        if dataset.noise is not None:
+            keys = jax.random.split(key, len(index))
+            plain = jax.vmap(dataset.noise)(keys, plain)
+        return plain if dataset.render is not None else dataset.shrink(plain)
 
     def draw(key: jax.Array, batch_size: int, arrays: dict) -> dict:
         index = jax.random.randint(key, (batch_size,), 0, count, jnp.int32)
@@ -93,8 +94,8 @@ def device_sampler(
 def _stored_images(
     dataset: Dataset,
 ) -> tuple[Callable[[jax.Array, dict], jax.Array], dict]:
-    """Returns ``(index, arrays) -> images`` without noise, and the arrays."""
-    shape = dataset.image_shape
+    """Returns ``(index, arrays) -> images`` as they are stored, and the arrays."""
+    shape = dataset.stored_shape
     if dataset.render is not None:
 
         def rendered(index: jax.Array, arrays: dict) -> jax.Array:
