@@ -45,7 +45,9 @@ FIELDS: dict[str, Field] = {
         "", "directory of the publishers' files; '' for the default", "execution"
     ),
     "data.seed": Field(0, "seed of the order of images, pairs and labels", "seed"),
-    "data.split_recipe": Field("paper", "'paper' is 70/10/20, 'sae_code' 72/8/20"),
+    "data.split_recipe": Field(
+        "paper", "'paper' is 70/10/20, 'sae_code' 72/8/20, 'none' uses all for both"
+    ),
     "data.changed_factors": Field(
         "uniform", "number of factors that differ in a pair: 'uniform', '1', 'dlib', …"
     ),
@@ -94,7 +96,7 @@ FIELDS: dict[str, Field] = {
     ),
     "lanes.same_batches": Field(
         True, "all lanes see the same batches; False: an order by each lane's seed",
-        "rows",
+        "seed",
     ),
     "lanes.chunk": Field(
         0, "lanes computed at once; 0: all, on TPUs one per chip", "execution", low=0
@@ -106,6 +108,10 @@ FIELDS: dict[str, Field] = {
                            "evaluation", low=1),
     "eval.batch_size": Field(64, "images encoded at once", "evaluation", low=1),
     "eval.scores": Field(("mig", "dci"), "names of metrics.names()", "evaluation"),
+    "eval.interventions": Field(
+        "codes", "scores that fix a factor sample the scored 'codes' or the 'dataset'",
+        "evaluation",
+    ),
     "eval.evaluators": Field(
         (), "evaluators beside those of the method, of evaluation.names()", "evaluation"
     ),

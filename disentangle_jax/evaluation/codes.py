@@ -1,6 +1,6 @@
 """Evaluator of codes: disentanglement scores, traversals and heat maps."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -46,6 +46,7 @@ class Codes:
             codes_test=codes_test,
             factors_test=factors_test,
             groups=run.method.latent_groups,
+            interventions=_interventions(model),
             seed=settings.seed,
         )
         for name, score in scores.items():
@@ -61,6 +62,36 @@ class Codes:
         if "traversals" in arrays:
             yield from _traversal_sections(arrays["traversals"], groups)
         yield from _heat_maps(scores, groups)
+
+
+class _Encoded:
+    """A dataset that holds the codes of images: each is encoded when first asked for.
+
+    Scores that fix factors draw millions of images, most of them several times.
+    """
+
+    def __init__(self, model: Trained):
+        self._model, self._dataset = model, model.run.test_set
+        self.factor_sizes = self._dataset.factor_sizes
+        self.index_of, self.copies = self._dataset.index_of, self._dataset.copies
+        latents = sum(model.run.method.latent_groups)
+        self._codes = np.empty((len(self._dataset), latents), np.float32)
+        self._known = np.zeros(len(self._dataset), bool)
+
+    def images(self, indices: np.ndarray) -> np.ndarray:
+        """Returns codes ``[n, D]``."""
+        new = np.unique(indices[~self._known[indices]])
+        if len(new):
+            self._codes[new] = self._model.codes(self._dataset, new)
+            self._known[new] = True
+        return self._codes[indices]
+
+
+def _interventions(model: Trained) -> tuple[Callable, _Encoded] | None:
+    """Returns what interventional scores sample, as ``metrics.evaluate`` takes it."""
+    if model.run.config.eval.interventions == "codes":
+        return None
+    return lambda codes: codes, _Encoded(model)
 
 
 def traversals(model: Trained, codes: np.ndarray) -> np.ndarray:

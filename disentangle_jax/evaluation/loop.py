@@ -93,7 +93,7 @@ def _evaluate(
         "errors": {},
         "evaluators": list(evaluators),
         "settings": {
-            "split": "test",
+            "split": _split(run),
             "num_train": seen.num_train,
             "num_test": len(seen.indices) - seen.num_train,
             "codes": "mean",
@@ -130,6 +130,13 @@ def _evaluate(
         (run.workdir / stored.ARRAYS).unlink(missing_ok=True)
     files.write_json(run.workdir / stored.SCORES, scores)
     return stored.read_scores(run.workdir)
+
+
+def _split(run: Run) -> str:
+    """Returns where the evaluated examples are from, in words."""
+    if run.config.data.split_recipe == "none":
+        return "the whole dataset, which the model was trained on"
+    return "test"
 
 
 def _entry(score: metrics.Score) -> dict[str, Any]:

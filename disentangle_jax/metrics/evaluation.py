@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from disentangle_jax.metrics.descriptions import ScoreDescription, get, names
 from disentangle_jax.metrics.inputs import ArrayLike, Score, check_arrays
@@ -80,6 +81,7 @@ def evaluate(
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
     groups: Sequence[int] | None = None,
+    interventions: tuple[Callable, Any] | None = None,
     intervals: bool = False,
     resamples: int = 200,
     seed: int = 0,
@@ -97,6 +99,8 @@ def evaluate(
       factors_test: ``[M, K]`` factors of the held-out codes.
       groups: sizes of multi-dimensional latent variables; scores without a definition
         for them are computed over single dimensions, as their settings show.
+      interventions: ``(encode_fn, dataset)`` from which interventional scores sample
+        images with chosen factors; None: from the rows of `codes`.
       intervals: also compute bootstrap 95 % intervals of the scores that have them: of
         tables and covariances by resampling the training rows, of accuracies by
         resampling the scored rows under the fitted classifier.
@@ -115,11 +119,15 @@ def evaluate(
     results, errors = {}, {}
     for name, score in functions.items():
         grouped = descriptions[name].groups and groups is not None
+        sampled = interventions if descriptions[name].interventional else None
         try:
             results[name] = score(
-                codes, factors, codes_test=codes_test, factors_test=factors_test,
-                seed=seed, **({"groups": groups} if grouped else {}),
-            )  # fmt: skip
+                *(sampled or (codes, factors)),
+                codes_test=codes_test,
+                factors_test=factors_test,
+                seed=seed,
+                **({"groups": groups} if grouped else {}),
+            )
         except (ValueError, ArithmeticError) as error:
             results[name] = Score(dict.fromkeys(descriptions[name].keys, math.nan), {})
             errors[name] = str(error)

@@ -117,7 +117,7 @@ def prepare(
     train_set = _training_set(config)
     method = _method(config, train_set)
     _check_input(config, train_set, method)
-    _check_evaluation(config, method)
+    _check_evaluation(config, train_set, method)
     mesh = make_mesh(config, len(lanes), jax.devices() if devices is None else devices)
     test_set = load_split(config, "test")
     run = Run(config, workdir, train_set, test_set, method, lanes, mesh)
@@ -286,8 +286,19 @@ def _check_input(
         )
 
 
-def _check_evaluation(config: ml_collections.ConfigDict, method: Method) -> None:
+def _check_evaluation(
+    config: ml_collections.ConfigDict, train_set: data.Dataset, method: Method
+) -> None:
     metrics.check_scores(tuple(config.eval.scores), "config", "eval.scores")
+    sampled = config.eval.interventions
+    if sampled not in ("codes", "dataset"):
+        known = ("codes", "dataset")
+        raise unknown_name("config", "eval.interventions", sampled, known)
+    if sampled == "dataset" and not train_set.is_grid:
+        raise ValueError(
+            "config: `eval.interventions` must be 'codes' for "
+            f"{config.data.name}, which is no complete grid of factors."
+        )
     if not config.eval.fid_weights:
         return
     if "generation" not in (*method.evaluators, *config.eval.evaluators):
