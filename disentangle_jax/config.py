@@ -201,7 +201,6 @@ def mini(config: ConfigDict, *, size: int, num_steps: int) -> ConfigDict:
     config.train.seed = 1
     config.train.num_steps = num_steps
     config.train.input = "device"
-    config.train.steps_per_dispatch = 20
     config.train.log_every = 100
     config.train.checkpoint_every = 1000
     return config

@@ -72,7 +72,8 @@ class Dataset:
         row-major order (last factor fastest).
       length: number of images; needed where there is neither grid nor table.
       render: pure-JAX function from factors ``[n, K]`` to uint8 images, usable inside
-        ``jit``; None for datasets read from files.
+        ``jit``; None for datasets read from files. :meth:`resized` does not change
+        it: apply ``shrink`` to what it returns.
       copies: images per combination of a grid, which differ in something that is not a
         factor (an instance, a hidden orientation): image ``i`` shows combination
         ``i // copies``.
@@ -209,8 +210,6 @@ class Dataset:
         other = self.narrow(self.indices)
         other.image_shape = (size, size, channels)
         other.shrink = functools.partial(area_average, size=size)
-        if self.render is not None:
-            other.render = lambda factors: area_average(self.render(factors), size)
         return other
 
     def factors(self, indices: ArrayLike) -> np.ndarray:

@@ -57,9 +57,8 @@ def device_sampler(
     def seen(key: jax.Array, index: jax.Array, arrays: dict) -> jax.Array:
         plain = images(index, arrays)
         if dataset.noise is not None:
-            keys = jax.random.split(key, len(index))
-            plain = jax.vmap(dataset.noise)(keys, plain)
-        return plain if dataset.render is not None else dataset.shrink(plain)
+            plain = jax.vmap(dataset.noise)(jax.random.split(key, len(index)), plain)
+        return dataset.shrink(plain)
 
     def draw(key: jax.Array, batch_size: int, arrays: dict) -> dict:
         index = jax.random.randint(key, (batch_size,), 0, count, jnp.int32)
