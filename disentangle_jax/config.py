@@ -18,6 +18,8 @@ from disentangle_jax.types import unknown_name
 
 # Sections whose fields are arguments of a function: a field may be added to them.
 _PASSED_ON = ("model", "method", "data.options", "data.drop", "train.schedules")
+# The same for sections below it: options of the stages of a protocol, by their names.
+_OF_STAGES = "experiment.options."
 
 
 class Field(NamedTuple):
@@ -239,9 +241,12 @@ def override(config: ConfigDict, overrides: Iterable[str]) -> ConfigDict:
             raise ValueError(f"--config.{name}: must be followed by =VALUE.")
         *sections, field = name.split(".")
         section = config
-        for part in sections:
+        of_stage = name.startswith(_OF_STAGES) and "experiment" in config
+        for place, part in enumerate(sections):
+            if of_stage and place and part not in section:
+                section[part] = ConfigDict()
             section = _field(section, part, name)
-        if ".".join(sections) in _PASSED_ON and field not in section:
+        if (of_stage or ".".join(sections) in _PASSED_ON) and field not in section:
             section[field] = _literal(text)  # Validated by the function that takes it.
         else:
             section[field] = _typed(name, text, _field(section, field, name))
