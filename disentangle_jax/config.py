@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
+from disentangle_jax.registry import split_names
 from disentangle_jax.types import unknown_name
 
 # Sections whose fields are arguments of a function: a field may be added to them.
@@ -107,7 +108,10 @@ FIELDS: dict[str, Field] = {
     "eval.num_test": Field(5_000, "further test images that scores are measured on",
                            "evaluation", low=1),
     "eval.batch_size": Field(64, "images encoded at once", "evaluation", low=1),
-    "eval.scores": Field(("mig", "dci"), "names of metrics.names()", "evaluation"),
+    "eval.scores": Field(
+        ("mig", "dci"), "names of metrics.names(), as 'dci(estimator=gbt_exact)'",
+        "evaluation",
+    ),
     "eval.evaluators": Field(
         (), "evaluators beside those of the method, of evaluation.names()", "evaluation"
     ),
@@ -288,7 +292,7 @@ def _typed(name: str, text: str, default: Any) -> Any:
     if isinstance(default, float) and type(value) is int:
         value = float(value)
     if isinstance(default, tuple) and isinstance(value, str):
-        value = tuple(part.strip() for part in value.split(","))
+        value = split_names(value)
     if type(value) is not type(default):
         raise ValueError(
             f"--config.{name}: `value` must be of type {type(default).__name__} like "

@@ -138,6 +138,17 @@ def test_step_is_the_gradient_of_the_named_objective(getkey):
     )
 
 
+def test_vlae_takes_the_form_of_its_kl(getkey):
+    method = create("vlae", kl="sae_code")
+    data = fed(method, batch(getkey()))
+    state = method.init(getkey(), data)
+    _, terms = method.step(getkey(), state, data, hyper("vlae"))
+    mean, log_var, _ = method.encode(state, data["image"].astype(jnp.float32) / 255)
+    std = np.exp(0.5 * np.asarray(log_var, np.float64))
+    kl = 0.5 * (np.asarray(mean, np.float64) ** 2 - np.log(std) + std - 1)
+    assert float(terms["kl"]) == pytest.approx(kl.sum(axis=1).mean(), rel=1e-4)
+
+
 def test_accumulated_gradients_equal_one_large_batch(getkey):
     # A deterministic autoencoder: its loss is a plain mean over the images.
     halves = [batch(getkey())["image"] for _ in range(2)]
