@@ -119,8 +119,13 @@ FIELDS: dict[str, Field] = {
                               low=1),
     "eval.fid_weights": Field("", "file of Inception weights; '' computes no FID",
                               "evaluation"),
+    "eval.hybrid_parts": Field(
+        "variables", "what hybrids recombine: 'variables' or single 'dimensions'",
+        "evaluation",
+    ),
     "eval.fid_images": Field(
-        50_000, "images of each kind for FID, at most the test split", "evaluation", 1
+        50_000, "images of each kind for FID; of test images at most all", "evaluation",
+        1,
     ),
     "eval.num_samples": Field(64, "samples of each kind that `sample` draws",
                               "evaluation", low=1),

@@ -1,13 +1,13 @@
 """Evaluator of codes: disentanglement scores, traversals and heat maps."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from disentangle_jax import metrics, sampling
-from disentangle_jax.evaluation.examples import Seen
+from disentangle_jax.evaluation.examples import Seen, single_dimensions
 from disentangle_jax.evaluation.protocol import (
     GROUPED,
     Evaluated,
@@ -21,7 +21,7 @@ from disentangle_jax.evaluation.sections import (
     Sheet,
     latent_labels,
 )
-from disentangle_jax.evaluation.stored import listed_scores
+from disentangle_jax.evaluation.stored import listed_scores, scored_factors
 from disentangle_jax.evaluation.trained import Trained
 from disentangle_jax.training import Run
 
@@ -88,16 +88,6 @@ class Codes:
         yield from _heat_maps(scores, groups)
 
 
-def single_dimensions(groups: Sequence[int], discrete: Sequence[int]) -> tuple:
-    """Returns `groups` with continuous variables split into single dimensions.
-
-    Args:
-      groups: sizes of the latent variables.
-      discrete: sizes of the last of them, which are discrete and stay whole.
-    """
-    return (1,) * (sum(groups) - sum(discrete)) + tuple(discrete)
-
-
 def traversals(model: Trained, codes: np.ndarray) -> np.ndarray:
     """Returns images ``[2, D, steps, H, W, C]`` of the first two codes.
 
@@ -147,17 +137,16 @@ def _heat_maps(scores: Mapping[str, Any], groups: list[int]) -> Iterator[HeatMap
             if described is None or matrix + ending in shown:
                 continue
             shown.add(matrix + ending)
-            left_out = score["settings"].get("constant_factors_left_out", ())
-            factors = [
-                factor
-                for place, factor in enumerate(scores["settings"]["factors"])
-                if place not in left_out
-            ]
             rows = [f"z{number}" for number in range(1, len(groups) + 1)]
             if len(values) != len(groups):
                 rows = latent_labels(groups)
             title, caption = described.matrices[matrix]
             title += ", by variable" if ending else ""
             yield HeatMap(
-                matrix + ending, title, caption, np.asarray(values), rows, factors
+                matrix + ending,
+                title,
+                caption,
+                np.asarray(values),
+                rows,
+                scored_factors(scores, name),
             )

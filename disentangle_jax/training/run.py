@@ -293,6 +293,9 @@ def _check_input(
 
 def _check_evaluation(config: ml_collections.ConfigDict, method: Method) -> None:
     metrics.check_scores(tuple(config.eval.scores), "config", "eval.scores")
+    parts, known = config.eval.hybrid_parts, ("variables", "dimensions")
+    if parts not in known:
+        raise unknown_name("config", "eval.hybrid_parts", parts, known)
     if not config.eval.fid_weights:
         return
     if "generation" not in (*method.evaluators, *config.eval.evaluators):
