@@ -1,8 +1,8 @@
 """HFVAE: a discrete (Concrete) variable for the class, continuous ones for the style.
 
 Paper: Esmaeili et al., "Structured Disentangled Representations", Eq. 4. Sizes are
-those of its Table 2, beta and gamma those of its Table 3. Temperature, learning rate
-and the networks for 28 px are those of the authors' public example.
+those of its Table 2, beta and gamma those of its Table 3. Temperature, learning rate,
+the 200 epochs and the networks for 28 px are those of the authors' public example.
 
 Command::
 
@@ -71,11 +71,12 @@ def get_config(preset: str = ""):
     config.method.concrete_density = "pmf"
     config.optimizer.learning_rate = 1e-3
     config.train.batch_size = 512
-    config.train.num_steps = 20_000
+    config.train.num_steps, config.train.num_epochs = 0, 200
     if preset == "dsprites":
         config.data.name = "dsprites"
     if preset in ("mnist", "fashion"):
         config.data.name = "mnist" if preset == "mnist" else "fashion_mnist"
+        config.data.train_split = "train+validation"  # all 60,000 images
         config.model.discrete = (10,)
     if preset == "celeba":
         config.data.name = "celeba"

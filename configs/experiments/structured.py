@@ -54,7 +54,6 @@ def get_config(preset: str = ""):
     config.lanes.seeds = 5
     config.eval.scores = ("mig",)
     if name != "quick":
-        config.train.num_steps = 24_000
         config.train.input = "device"
         config.eval.num_train = 5000
         config.eval.num_test = 2500
@@ -75,6 +74,7 @@ def get_config(preset: str = ""):
         config.train.num_steps = 400
         experiment.images = 1000
     if preset.endswith("_short"):
+        config.train.num_epochs = 0
         config.model.widths, config.model.head_width = (256,), 128
         config.train.num_steps = 3000
         if name == "fashion":

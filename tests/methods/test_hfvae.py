@@ -298,8 +298,19 @@ def test_presets_have_the_sizes_of_table_2():
         assert (config.method.beta, config.method.gamma) == (4.0, 3.0)
         assert config.method.temperature == 0.66
         assert config.method.concrete_density == "pmf"  # as in the authors' code
+        if preset != "quick":
+            assert (config.train.num_steps, config.train.num_epochs) == (0, 200)
     with pytest.raises(ValueError, match="Did you mean 'fashion'"):
         config_lib.load(f"{path}:fashon")
+
+
+def test_mnist_trains_on_all_60000_for_200_of_its_epochs(real_data, tmp_path):
+    path = pathlib.Path(__file__).parents[2] / "configs" / "hfvae.py"
+    folder = [f"--config.data.data_dir={real_data / 'mnist'}"]
+    run = training.prepare(config_lib.load(f"{path}:mnist", folder), tmp_path)
+    assert len(run.train_set.indices) == run.method.dataset_size == 60_000
+    assert run.config.train.num_steps == 200 * 60_000 // 512
+    assert len(run.test_set.indices) == 10_000
 
 
 # --- priors that do not factorise
