@@ -3,6 +3,8 @@
 import inspect
 import os
 
+import numpy as np
+
 from disentangle_jax.data import catalogue, from_tfds
 from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.registry import imported
@@ -22,7 +24,7 @@ def load(
     decides which of them are *drawn*. Datasets that their publishers ship in one piece
     are split 70/10/20 by :func:`split_indices`. Where the publisher ships a test part,
     ``"test"`` is that part, and ``"train"`` and ``"validation"`` share the publisher's
-    training part 90/10 by the same fixed seed.
+    training part 90/10 by the same fixed seed (``"train+validation"`` is both).
 
     Args:
       name: one of :func:`names`, or ``package.module:function`` of your own dataset
@@ -30,11 +32,18 @@ def load(
       data_dir: folder that holds the publisher's files, or those that TensorFlow
         Datasets made of them; None for ``DISENTANGLE_DATA_DIR``, else
         ``~/disentangle_data``. Rendered datasets read no files.
-      split: ``"train"``, ``"validation"``, ``"test"`` or ``"all"``.
+      split: ``"train"``, ``"validation"``, ``"train+validation"``, ``"test"`` or
+        ``"all"``.
       **options: options of the dataset, listed in the docstring of its function. All
         datasets of square images also take ``size``, the height and width to which
         images are reduced by averaging areas.
     """
+    if split == "train+validation":
+        parts = [
+            load(name, data_dir=data_dir, split=part, **options)
+            for part in ("train", "validation")
+        ]
+        return _united(*parts)
     if ":" in name:
         function = imported(name, "data.load", "name")
     else:
@@ -68,3 +77,13 @@ def _load(name, function, parameters, data_dir, split, options) -> Dataset:
             f"{name} returned {type(dataset).__name__}."
         )
     return dataset
+
+
+def _united(train: Dataset, validation: Dataset) -> Dataset:
+    """Returns the dataset that draws from both parts of the same images."""
+    if len(train) != len(validation):
+        raise ValueError(
+            "data.load: `split` must not be 'train+validation' for "
+            f"{train.name}, whose parts are separate datasets; use 'train'."
+        )
+    return train.narrow(np.union1d(train.indices, validation.indices))
