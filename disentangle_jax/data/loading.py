@@ -14,6 +14,7 @@ def load(
     *,
     data_dir: str | os.PathLike | None = None,
     split: str = "train",
+    split_recipe: str = "paper",
     **options: object,
 ) -> Dataset:
     """Returns a dataset by name.
@@ -22,7 +23,7 @@ def load(
     decides which of them are *drawn*. Datasets that their publishers ship in one piece
     are split 70/10/20 by :func:`split_indices`. Where the publisher ships a test part,
     ``"test"`` is that part, and ``"train"`` and ``"validation"`` share the publisher's
-    training part 90/10 by the same fixed seed.
+    training part 90/10 by the same fixed seed; other recipes split the whole.
 
     Args:
       name: one of :func:`names`, or ``package.module:function`` of your own dataset
@@ -31,6 +32,9 @@ def load(
         Datasets made of them; None for ``DISENTANGLE_DATA_DIR``, else
         ``~/disentangle_data``. Rendered datasets read no files.
       split: ``"train"``, ``"validation"``, ``"test"`` or ``"all"``.
+      split_recipe: as in :func:`split_indices`. Datasets that change their training
+        part (by noisy copies, or by repeating rare classes) have an argument of this
+        name, and split before they change it.
       **options: options of the dataset, listed in the docstring of its function.
     """
     if ":" in name:
@@ -43,6 +47,11 @@ def load(
             if option not in parameters:
                 known = sorted(parameters)
                 raise unknown_name(f"data.load({name!r})", "options", option, known)
+    if "split_recipe" in parameters:
+        options["split_recipe"] = split_recipe
+    elif split_recipe != "paper":
+        whole = load(name, data_dir=data_dir, split="all", **options)
+        return whole.split(split, recipe=split_recipe)
     try:
         dataset = function(data_dir=data_dir, split=split, **options)
     except FileNotFoundError:
