@@ -256,14 +256,13 @@ def _check_start(config: ml_collections.ConfigDict, lanes: Sequence[Lane]) -> No
 
 def load_split(config: ml_collections.ConfigDict, split: str) -> data.Dataset:
     """Returns one split of the config's dataset."""
-    recipe = config.data.split_recipe
-    dataset = data.load(
+    return data.load(
         config.data.name,
         data_dir=config.data.data_dir or None,
-        split=split if recipe == "paper" else "all",
+        split=split,
+        split_recipe=config.data.split_recipe,
         **config.data.options,
     )
-    return dataset if recipe == "paper" else dataset.split(split, recipe=recipe)
 
 
 def _training_set(config: ml_collections.ConfigDict) -> data.Dataset:
