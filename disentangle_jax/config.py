@@ -14,12 +14,15 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
+from disentangle_jax.registry import split_names
 from disentangle_jax.types import unknown_name
 
 # The two ways to give the length of training: a given one replaces the other.
 _LENGTHS = ("train.num_steps", "train.num_epochs")
 # Sections whose fields are arguments of a function: a field may be added to them.
 _PASSED_ON = ("model", "method", "data.options", "data.drop", "train.schedules")
+# The same for sections below it: options of the stages of a protocol, by their names.
+_OF_STAGES = "experiment.options."
 
 
 class Field(NamedTuple):
@@ -115,9 +118,12 @@ FIELDS: dict[str, Field] = {
     "eval.num_test": Field(5_000, "further test images that scores are measured on",
                            "evaluation", low=1),
     "eval.batch_size": Field(64, "images encoded at once", "evaluation", low=1),
-    "eval.scores": Field(("mig", "dci"), "names of metrics.names()", "evaluation"),
     "eval.interventions": Field(
         "codes", "scores that fix a factor sample the scored 'codes' or the 'dataset'",
+        "evaluation",
+    ),
+    "eval.scores": Field(
+        ("mig", "dci"), "names of metrics.names(), as 'dci(estimator=gbt_exact)'",
         "evaluation",
     ),
     "eval.evaluators": Field(
@@ -127,8 +133,13 @@ FIELDS: dict[str, Field] = {
                               low=1),
     "eval.fid_weights": Field("", "file of Inception weights; '' computes no FID",
                               "evaluation"),
+    "eval.hybrid_parts": Field(
+        "variables", "what hybrids recombine: 'variables' or single 'dimensions'",
+        "evaluation",
+    ),
     "eval.fid_images": Field(
-        50_000, "images of each kind for FID, at most the test split", "evaluation", 1
+        50_000, "images of each kind for FID; of test images at most all", "evaluation",
+        1,
     ),
     "eval.num_samples": Field(64, "samples of each kind that `sample` draws",
                               "evaluation", low=1),
@@ -282,9 +293,12 @@ def override(config: ConfigDict, overrides: Iterable[str]) -> ConfigDict:
             raise ValueError(f"--config.{name}: must be followed by =VALUE.")
         *sections, field = name.split(".")
         section = config
-        for part in sections:
+        of_stage = name.startswith(_OF_STAGES) and "experiment" in config
+        for place, part in enumerate(sections):
+            if of_stage and place and part not in section:
+                section[part] = ConfigDict()
             section = _field(section, part, name)
-        if ".".join(sections) in _PASSED_ON and field not in section:
+        if (of_stage or ".".join(sections) in _PASSED_ON) and field not in section:
             section[field] = _literal(text)  # Validated by the function that takes it.
         else:
             section[field] = _typed(name, text, _field(section, field, name))
@@ -326,7 +340,7 @@ def _typed(name: str, text: str, default: Any) -> Any:
     if isinstance(default, float) and type(value) is int:
         value = float(value)
     if isinstance(default, tuple) and isinstance(value, str):
-        value = tuple(part.strip() for part in value.split(","))
+        value = split_names(value)
     if type(value) is not type(default):
         raise ValueError(
             f"--config.{name}: `value` must be of type {type(default).__name__} like "

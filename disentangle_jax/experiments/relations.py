@@ -43,6 +43,7 @@ ByTau = Mapping[float, list[dict[str, Any]]]
         "gammas": (1.0, 10.0, 40.0),
         "supervised_weights": (10.0,),
     },
+    reads=("method.tau",),
 )
 class Relations(protocol.Protocol):
     """AbsAE by tau and by beta, and three other methods."""

@@ -7,6 +7,7 @@ from typing import Any
 from disentangle_jax.metrics.descriptions import ScoreDescription, get, names
 from disentangle_jax.metrics.inputs import ArrayLike, Score, check_arrays
 from disentangle_jax.metrics.intervals import Bootstrap
+from disentangle_jax.registry import split_names
 from disentangle_jax.types import unknown_name
 
 _NEEDS = ("factors", "codes", "full grid")  # what `evaluate` can supply
@@ -42,8 +43,9 @@ def check_scores(
     """Returns the functions of scores that `evaluate` takes, by their names.
 
     Args:
-      scores: names, ``package.module:name`` for scores outside the library; one string
-        with commas, or "all" for all fast and medium scores of codes and factors.
+      scores: names, ``package.module:name`` for scores outside the library, options in
+        parentheses (``dci(estimator=gbt_exact)``); one string with commas, or "all" for
+        all fast and medium scores of codes and factors.
       function: the public function that was called, for the error.
       argument: its argument that holds the names.
 
@@ -53,11 +55,11 @@ def check_scores(
     if scores == "all":
         scores = names(needs=("factors", "codes"), cost=("fast", "medium"))
     elif isinstance(scores, str):
-        scores = tuple(s.strip() for s in scores.split(","))
+        scores = split_names(scores)
     known = names(needs=_NEEDS)
     found: dict[str, Callable] = {}
     for name in scores:
-        if ":" not in name and name not in known:
+        if ":" not in name and name.partition("(")[0] not in known:
             raise unknown_name(function, argument, name, known)
         score = get(name, function, argument)
         if score.description.needs not in _NEEDS:

@@ -320,6 +320,9 @@ def _check_evaluation(
             "config: `eval.interventions` must be 'codes' for "
             f"{config.data.name}, which is no complete grid of factors."
         )
+    parts, known = config.eval.hybrid_parts, ("variables", "dimensions")
+    if parts not in known:
+        raise unknown_name("config", "eval.hybrid_parts", parts, known)
     if not config.eval.fid_weights:
         return
     if "generation" not in (*method.evaluators, *config.eval.evaluators):

@@ -164,6 +164,17 @@ def test_beta_tc_vae_of_the_study_by_a_loop(getkey):
     assert float(terms["loss"]) == pytest.approx(expected, rel=1e-5)
 
 
+def test_vlae_takes_the_form_of_its_kl(getkey):
+    method = create("vlae", kl="sae_code")
+    data = fed(method, batch(getkey()))
+    state = method.init(getkey(), data)
+    _, terms = method.step(getkey(), state, data, hyper("vlae"))
+    mean, log_var, _ = method.encode(state, data["image"].astype(jnp.float32) / 255)
+    std = np.exp(0.5 * np.asarray(log_var, np.float64))
+    kl = 0.5 * (np.asarray(mean, np.float64) ** 2 - np.log(std) + std - 1)
+    assert float(terms["kl"]) == pytest.approx(kl.sum(axis=1).mean(), rel=1e-4)
+
+
 def test_accumulated_gradients_equal_one_large_batch(getkey):
     # A deterministic autoencoder: its loss is a plain mean over the images.
     halves = [batch(getkey())["image"] for _ in range(2)]
