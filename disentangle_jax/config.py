@@ -204,7 +204,7 @@ def quick(config: ConfigDict) -> ConfigDict:
     return config
 
 
-def mini(config: ConfigDict, *, size: int, num_steps: int) -> ConfigDict:
+def mini(config: ConfigDict, *, num_steps: int, size: int | None = None) -> ConfigDict:
     """Returns `config` as a miniature: small images, but enough training steps.
 
     Findings of a paper survive smaller pictures and narrower networks, but not a
@@ -213,10 +213,12 @@ def mini(config: ConfigDict, *, size: int, num_steps: int) -> ConfigDict:
 
     Args:
       config: the paper's setting.
-      size: height and width of the images, which are reduced by averaging areas.
       num_steps: number of training steps.
+      size: height and width to which images are reduced by averaging areas; None for
+        those of the dataset.
     """
-    config.data.options.size = size
+    if size is not None:
+        config.data.options.size = size
     config.train.seed = 1
     config.train.num_steps = num_steps
     config.train.input = "device"

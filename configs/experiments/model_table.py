@@ -24,7 +24,7 @@ from disentangle_jax import config as config_lib
 
 def get_config(preset: str = ""):
     sets = ("shapes3d", "mpi3d_toy", "mpi3d_realistic", "mpi3d_real", "celeba", "rfd")
-    config_lib.check_preset("experiments/model_table", preset, (*sets, "quick"))
+    config_lib.check_preset("experiments/model_table", preset, (*sets, "quick", "mini"))
     config = config_lib.default()
     config.model.latent_dim = 12
     config.model.channels = 64
@@ -49,6 +49,15 @@ def get_config(preset: str = ""):
     if preset == "rfd":
         config.model.channels = 256
         config.optimizer.learning_rate = 5e-5
+    if preset == "mini":
+        config = config_lib.mini(config, size=16, num_steps=10_000)
+        config.model.channels = 16
+        config.model.norm_groups = 2  # groups of 8 channels, as at full width
+        config.optimizer.learning_rate = 1e-3
+        config.train.batch_size = 32
+        config.lanes.seeds = 3
+        experiment.models = ("sae-12", "adaae-12", "ae", "vae", "beta_vae", "wae")
+        experiment.betas = (2.0,)
     if preset == "quick":
         config = config_lib.quick(config)
         config.model.channels = 16

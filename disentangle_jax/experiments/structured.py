@@ -29,6 +29,7 @@ _WEIGHTS = ("alpha", "beta", "gamma")
         "label": "label",
         "baselines": ("vae", "beta_vae"),
         "baseline_beta": 4.0,
+        "densities": (),
         "terms": False,
         "equal": (),
         "between": (),
@@ -43,6 +44,10 @@ class Structured(protocol.Protocol):
         _check(config)
         options, method = config.experiment, config.method
         stages = [protocol.Stage("hfvae", {})]
+        stages += [
+            protocol.Stage(f"hfvae-{density}", {"method.concrete_density": density})
+            for density in options.densities
+        ]
         for name in options.baselines:
             baseline = {"name": name}
             if name != "vae":
