@@ -13,7 +13,8 @@ The dataset `rendered_shapes3d` needs no download; ``--config.data.name=shapes3d
 the publisher's file. ``--config.lanes.seeds=5`` trains the five seeds in one program.
 
 ``--config=configs/sae.py:quick`` has 16 channels and 1,300 steps, which take a few
-minutes on a 2-core CPU.
+minutes on a 2-core CPU. ``:mini`` is a miniature: images of 16 px, 16 channels and
+10,000 steps of batch 32.
 
 Expected: see the results in README.md.
 """
