@@ -17,6 +17,8 @@ from ml_collections import ConfigDict
 from disentangle_jax.registry import split_names
 from disentangle_jax.types import unknown_name
 
+# The two ways to give the length of training: a given one replaces the other.
+_LENGTHS = ("train.num_steps", "train.num_epochs")
 # Sections whose fields are arguments of a function: a field may be added to them.
 _PASSED_ON = ("model", "method", "data.options", "data.drop", "train.schedules")
 # The same for sections below it: options of the stages of a protocol, by their names.
@@ -51,6 +53,7 @@ FIELDS: dict[str, Field] = {
     "data.split_recipe": Field(
         "paper", "'paper' is 70/10/20, 'sae_code' 72/8/20, 'none' uses all for both"
     ),
+    "data.train_split": Field("train", "trained on; or 'train+validation'"),
     "data.changed_factors": Field(
         "uniform", "number of factors that differ in a pair: 'uniform', '1', 'dlib', …"
     ),
@@ -73,7 +76,12 @@ FIELDS: dict[str, Field] = {
     "optimizer.frozen": Field((), "modules that are not updated, as ('encoder',)"),
     "train.seed": Field(0, "seed of the parameters and of the noise", "seed"),
     "train.batch_size": Field(128, "examples of a batch, over all devices", low=1),
-    "train.num_steps": Field(100_000, "number of updates", "length", low=1),
+    "train.num_steps": Field(
+        100_000, "number of updates; 0 where train.num_epochs is given", "length", 0
+    ),
+    "train.num_epochs": Field(
+        0, "number of passes over the training set, instead of num_steps", "length", 0
+    ),
     "train.log_every": Field(
         100, "steps between rows of metrics.jsonl", "execution", low=1
     ),
@@ -110,12 +118,12 @@ FIELDS: dict[str, Field] = {
     "eval.num_test": Field(5_000, "further test images that scores are measured on",
                            "evaluation", low=1),
     "eval.batch_size": Field(64, "images encoded at once", "evaluation", low=1),
-    "eval.scores": Field(
-        ("mig", "dci"), "names of metrics.names(), as 'dci(estimator=gbt_exact)'",
-        "evaluation",
-    ),
     "eval.interventions": Field(
         "codes", "scores that fix a factor sample the scored 'codes' or the 'dataset'",
+        "evaluation",
+    ),
+    "eval.scores": Field(
+        ("mig", "dci"), "names of metrics.names(), as 'dci(estimator=gbt_exact)'",
         "evaluation",
     ),
     "eval.evaluators": Field(
@@ -186,7 +194,7 @@ def study() -> ConfigDict:
 def quick(config: ConfigDict) -> ConfigDict:
     """Returns `config` shortened to a few minutes on a 2-core CPU."""
     config.train.batch_size = 32
-    config.train.num_steps = 1000
+    config.train.num_steps, config.train.num_epochs = 1000, 0
     config.train.log_every = 20
     config.train.checkpoint_every = 200
     config.optimizer.learning_rate = 1e-3
@@ -196,7 +204,7 @@ def quick(config: ConfigDict) -> ConfigDict:
     return config
 
 
-def mini(config: ConfigDict, *, size: int, num_steps: int) -> ConfigDict:
+def mini(config: ConfigDict, *, num_steps: int, size: int | None = None) -> ConfigDict:
     """Returns `config` as a miniature: small images, but enough training steps.
 
     Findings of a paper survive smaller pictures and narrower networks, but not a
@@ -205,10 +213,12 @@ def mini(config: ConfigDict, *, size: int, num_steps: int) -> ConfigDict:
 
     Args:
       config: the paper's setting.
-      size: height and width of the images, which are reduced by averaging areas.
       num_steps: number of training steps.
+      size: height and width to which images are reduced by averaging areas; None for
+        those of the dataset.
     """
-    config.data.options.size = size
+    if size is not None:
+        config.data.options.size = size
     config.train.seed = 1
     config.train.num_steps = num_steps
     config.train.input = "device"
@@ -266,7 +276,15 @@ def load(file: str, overrides: Iterable[str] = ()) -> ConfigDict:
 
 
 def override(config: ConfigDict, overrides: Iterable[str]) -> ConfigDict:
-    """Changes fields of `config` by texts ``--config.SECTION.FIELD=VALUE``."""
+    """Changes fields of `config` by texts ``--config.SECTION.FIELD=VALUE``.
+
+    A length of training in steps replaces one in epochs, and the other way round.
+    """
+    overrides = list(overrides)
+    given = [o.removeprefix("--config.").partition("=")[0] for o in overrides]
+    lengths = [name for name in _LENGTHS if name in given]
+    if len(lengths) == 1:
+        config.train.update(num_steps=0, num_epochs=0)
     for override in overrides:
         name, equals, text = override.removeprefix("--config.").partition("=")
         if name.startswith("lanes.sweep."):

@@ -11,7 +11,7 @@ uses the publisher's file; ``:symbols`` and ``:shapes3d`` are the other datasets
 have the paper's sizes and numbers of steps. ``:quick`` is for a 2-core CPU and needs no
 download: ``configs/absae.py:quick`` with three numbers of labels, and one
 hyperparameter value for each other method. ``--config.experiment.baselines=False``
-omits the other methods.
+omits the other methods. ``:mini`` is ``:quick`` at 32 px with three seeds.
 
 Expected: accuracy grows with tau. Relations lead to the right region at depth 10 as
 often as at depth 1. The factors of AbsAE, which are read from its regions, score above
@@ -24,13 +24,14 @@ from ml_collections import ConfigDict
 
 from disentangle_jax import config as config_lib
 
-_PRESETS = ("dsprites", "shapes3d", "symbols", "quick")
+_PRESETS = ("dsprites", "shapes3d", "symbols", "quick", "mini")
 
 
 def get_config(preset: str = ""):
     config_lib.check_preset("relations", preset, _PRESETS)
     absae = pathlib.Path(__file__).parents[1] / "absae.py"
-    config = config_lib.load(f"{absae}:{preset or 'dsprites'}")
+    name = {"": "dsprites", "mini": "quick"}.get(preset, preset)
+    config = config_lib.load(f"{absae}:{name}")
     config.experiment = experiment = ConfigDict()
     experiment.name = "relations"
     experiment.taus = (10.0, 20.0, 30.0)  # labelled images per combination of factors
@@ -39,7 +40,10 @@ def get_config(preset: str = ""):
     experiment.vae_betas = (1.0, 4.0, 16.0)
     experiment.gammas = (1.0, 10.0, 40.0)  # of FactorVAE
     experiment.supervised_weights = (10.0,)  # of the term for few labels
-    if preset == "quick":
+    if preset == "mini":
+        config = config_lib.mini(config, size=32, num_steps=4000)
+        config.lanes.seeds = 3
+    if preset in ("quick", "mini"):
         experiment.betas = ()
         experiment.vae_betas = (4.0,)
         experiment.gammas = (10.0,)

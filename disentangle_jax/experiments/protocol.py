@@ -156,6 +156,7 @@ class Pack(NamedTuple):
       config: config of the run, without ``train.start_from``.
       after: folder of the pack whose parameters it starts from, or "".
       models: number of models.
+      steps: number of steps; 0 before the config was checked.
     """
 
     stage: Stage
@@ -163,12 +164,12 @@ class Pack(NamedTuple):
     config: ml_collections.ConfigDict
     after: str
     models: int
+    steps: int = 0
 
     @property
     def work(self) -> float:
         """Number of examples that its models are trained on."""
-        train = self.config.train
-        return float(train.num_steps * train.batch_size * self.models)
+        return float(self.steps * self.config.train.batch_size * self.models)
 
 
 class Experiment(NamedTuple):
@@ -229,14 +230,16 @@ def prepare(
     packs: list[Pack] = []
     for stage in stages:
         packs += _packs(config, stage, packs)
-    for pack in packs:
+    for place, pack in enumerate(packs):
         # Files that earlier stages write do not exist yet: left out of the check.
         alone = rows.apply(pack.config, {"data.hold_out": ""})
         try:
             training.check_workdir(_started(pack, workdir).config, workdir / pack.name)
-            evaluation.check(training.prepare(alone, workdir / "checked"))
+            checked = training.prepare(alone, workdir / "checked")
+            evaluation.check(checked)
         except ValueError as error:
             raise ValueError(f"stage {pack.name}: {error}") from None
+        packs[place] = pack._replace(steps=checked.config.train.num_steps)
     return Experiment(config, workdir, protocol, packs)
 
 
@@ -327,6 +330,7 @@ def _write_result(
 ) -> pathlib.Path:
     written = {
         "values": result.values,
+        "models": {name: dict(numbers) for name, numbers in result.models.items()},
         "config": json.loads(config.to_json()),
         **training.recipe(),
     }

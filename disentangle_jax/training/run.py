@@ -106,7 +106,6 @@ def prepare(
     """
     workdir = pathlib.Path(workdir)
     config_lib.check_values(config)
-    _check_steps(config)
     check_workdir(config, workdir)
     lanes = expand(config)
     _check_start(config, lanes)
@@ -115,6 +114,8 @@ def prepare(
             raise unknown_name("config", "train.schedules", name, lanes[0].hyper)
         schedules.create(name, config.train.schedules[name])
     train_set = _training_set(config)
+    config = _in_steps(config, len(train_set.indices))
+    _check_steps(config)
     method = _method(config, train_set)
     _check_input(config, train_set, method)
     _check_evaluation(config, train_set, method)
@@ -124,6 +125,27 @@ def prepare(
     _check_frozen(run)
     _check_constants(run)
     return run
+
+
+def _in_steps(
+    config: ml_collections.ConfigDict, size: int
+) -> ml_collections.ConfigDict:
+    """Returns a config whose length is given in steps, for `size` training examples.
+
+    The last, incomplete batch of all epochs together is left out, and so are steps that
+    do not fill a dispatch.
+    """
+    train = config.train
+    if (train.num_steps > 0) == (train.num_epochs > 0):
+        raise ValueError(
+            "config: one of `train.num_steps` and `train.num_epochs` must be positive "
+            f"and the other 0, got {train.num_steps} and {train.num_epochs}."
+        )
+    if not train.num_epochs:
+        return config
+    steps = train.num_epochs * size // train.batch_size
+    steps -= steps % train.steps_per_dispatch
+    return rows.apply(config, {"train.num_steps": steps, "train.num_epochs": 0})
 
 
 def _method(config: ml_collections.ConfigDict, train_set: data.Dataset) -> Method:
@@ -234,19 +256,18 @@ def _check_start(config: ml_collections.ConfigDict, lanes: Sequence[Lane]) -> No
 
 def load_split(config: ml_collections.ConfigDict, split: str) -> data.Dataset:
     """Returns one split of the config's dataset."""
-    recipe = config.data.split_recipe
-    dataset = data.load(
+    return data.load(
         config.data.name,
         data_dir=config.data.data_dir or None,
-        split=split if recipe == "paper" else "all",
+        split=split,
+        split_recipe=config.data.split_recipe,
         **config.data.options,
     )
-    return dataset if recipe == "paper" else dataset.split(split, recipe=recipe)
 
 
 def _training_set(config: ml_collections.ConfigDict) -> data.Dataset:
     """Returns the training split without the images that the config leaves out."""
-    train_set = load_split(config, "train")
+    train_set = load_split(config, config.data.train_split)
     if config.data.drop:
         train_set = train_set.drop(**config.data.drop)
     if config.data.hold_out:

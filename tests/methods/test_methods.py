@@ -88,7 +88,8 @@ def fed(method, examples):
 # Topic models see documents, not images, and AbsAE labelled regions: test_topics.py and
 # test_absae.py.
 @pytest.mark.parametrize(
-    "name", sorted({*methods.names()} - {"prodlda", "nvdm", "absae"})
+    "name",
+    sorted({*methods.names()} - {"prodlda", "nvdm", "absae", "absae_labelled"}),
 )
 def test_loss_falls_on_one_batch(name, getkey):
     method = create(name)
