@@ -311,7 +311,7 @@ def test_spatial_broadcast_decoder(getkey):
             "conv64",
             (60, 64, 3),
             {},
-            r"sides that are multiples of 16",
+            r"sides that are multiples of 8",
         ),
         ("sae-12", (50, 50, 3), {}, r"multiple of 16 for 'sae-12'.*\(50, 50, 3\)"),
         ("sae-16", (100, 100, 3), {}, r"multiple of 32 for 'sae-16'"),
