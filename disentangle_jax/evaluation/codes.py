@@ -35,19 +35,28 @@ class Codes:
         arrays = {}
         if model.shows_images:
             arrays["traversals"] = traversals(model, seen.codes)
-        if not (run.test_set.factor_sizes and settings.scores):
+        if not settings.scores:
             return Evaluated(arrays=arrays)
         codes, codes_test = seen.split(seen.codes)
-        factors, factors_test = seen.split(seen.factors)
+        labelled = {}
+        if run.test_set.factor_sizes:
+            factors, factors_test = seen.split(seen.factors)
+            labelled = {
+                "factors": factors,
+                "codes_test": codes_test,
+                "factors_test": factors_test,
+            }
         scores = metrics.evaluate(
             codes,
-            factors,
             scores=tuple(settings.scores),
-            codes_test=codes_test,
-            factors_test=factors_test,
             groups=run.method.latent_groups,
             seed=settings.seed,
+            **labelled,
         )
+        if not labelled:
+            # Not NaN but absent: no score of factors exists for these images.
+            for name in scores.errors:
+                del scores[name]
         for name, score in scores.items():
             drawn = metric_description(name, settings.scores).matrices
             score.matrices = {m: v for m, v in score.matrices.items() if m in drawn}

@@ -56,6 +56,33 @@ class Networks:
         self.decode = jax.jit(decode, compiler_options=options)
 
 
+def pixels(function: str, images: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Returns images ``[B, *shape]`` as uint8, or raises where they are none.
+
+    Args:
+      function: the public function that was called, for the error.
+      images: integers in 0 … 255, or floats in [0, 1].
+      shape: the shape of one image.
+    """
+    images = np.asarray(images)
+    if images.shape[1:] != tuple(shape):
+        expected = ", ".join(map(str, shape))
+        raise ValueError(
+            f"{function}: `images` must have shape [B, {expected}], got {images.shape}."
+        )
+    if images.dtype == np.uint8:
+        return images
+    whole = np.issubdtype(images.dtype, np.integer)
+    highest = 255 if whole else 1
+    if not images.size or (images.min() >= 0 and images.max() <= highest):
+        return np.round(images * (255 // highest)).astype(np.uint8)
+    raise ValueError(
+        f"{function}: `images` must be uint8, or floats in [0, 1], got {images.dtype} "
+        f"from {images.min():g} to {images.max():g}. Convert them, e.g. by "
+        "images.astype(np.uint8) if they lie in 0 … 255."
+    )
+
+
 class Trained(NamedTuple):
     """One trained model.
 
@@ -80,8 +107,13 @@ class Trained(NamedTuple):
         return self.run.method.inputs.observation == "image"
 
     def encode(self, images: np.ndarray) -> np.ndarray:
-        """Returns the codes ``[B, D]`` of uint8 images ``[B, H, W, C]``."""
-        return np.asarray(self.networks.encode(self.state, images)[0].mean)
+        """Returns the codes ``[B, D]`` of images ``[B, H, W, C]``.
+
+        Args:
+          images: uint8 images, or floats in [0, 1], which are rounded to them;
+            documents are counts of words. Any number, in batches.
+        """
+        return self.posterior(images).mean
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Returns the uint8 images ``[B, H, W, C]`` of codes ``[B, D]``."""
@@ -92,11 +124,14 @@ class Trained(NamedTuple):
         return self.run.method.prior(key, self.state, n)
 
     def posterior(self, images: np.ndarray) -> Posterior:
-        """Returns the posteriors of any number of images, in batches."""
+        """Returns the posteriors of any number of images (as `encode` takes them)."""
+        shape = self.run.train_set.image_shape
+        if self.shows_images:
+            images = pixels("encode", images, shape)
         return in_batches(
             lambda batch: self.networks.encode(self.state, batch)[0],
             images,
-            self.run.config.eval.batch_size,
+            min(self.run.config.eval.batch_size, len(images)),
         )
 
     def apply(
