@@ -1,5 +1,6 @@
 """The class of all datasets: images and factors by index."""
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from disentangle_jax.data.pairing import pair_factors
+from disentangle_jax.data.resizing import area_average
 from disentangle_jax.data.splits import split_indices
 from disentangle_jax.types import unknown_name
 
@@ -99,6 +101,7 @@ class Dataset:
     ):
         self.name = name
         self.image_shape = tuple(image_shape)
+        self.stored_shape = self.image_shape
         self.factor_names = tuple(factor_names)
         self.factor_sizes = tuple(int(size) for size in factor_sizes)
         self.render = render
@@ -125,6 +128,7 @@ class Dataset:
             )
         self.indices = np.arange(self._length)
         self._member = None
+        self.shrink = lambda images: images
 
     def __len__(self) -> int:
         return self._length
@@ -165,10 +169,7 @@ class Dataset:
         """
         indices = self._checked("Dataset.images", indices)
         flat = indices.ravel()
-        if self._noise is None:
-            images = self._images(flat)
-        else:
-            images = self.noisy_images(flat, [(int(index),) for index in flat])
+        images = self.noisy_images(flat, [(int(index),) for index in flat])
         return images.reshape(*indices.shape, *self.image_shape)
 
     def noisy_images(
@@ -183,11 +184,36 @@ class Dataset:
           seeds: the seed of each image, as words of entropy.
         """
         images = self._images(indices)
-        if self._noise is None:
-            return images
-        return np.stack(
-            [self._noise(image, generator(seed)) for image, seed in zip(images, seeds)]
-        )
+        if self._noise is not None:
+            images = np.stack(
+                [self._noise(image, generator(s)) for image, s in zip(images, seeds)]
+            )
+        return self.shrink(images)
+
+    def resized(self, size: int) -> "Dataset":
+        """Returns the dataset with images of ``size``×``size`` pixels, area averages.
+
+        Noise is drawn before the images are resized.
+
+        Args:
+          size: at most the height of the images, which must be square.
+        """
+        height, width, channels = (*self.image_shape, 0, 0)[:3]
+        whole = isinstance(size, int) and not isinstance(size, bool)
+        if not (whole and height == width and 1 <= size <= height):
+            raise ValueError(
+                f"data.load: `size` must be an integer from 1 to the side of square "
+                f"images, and those of {self.name} are {self.image_shape}, got "
+                f"{size!r}."
+            )
+        if size == height:
+            return self
+        other = self.narrow(self.indices)
+        other.image_shape = (size, size, channels)
+        other.shrink = functools.partial(area_average, size=size)
+        if self.render is not None:
+            other.render = lambda factors: area_average(self.render(factors), size)
+        return other
 
     def factors(self, indices: ArrayLike) -> np.ndarray:
         """Returns factor values, int64 ``[n, K]``, of ``indices [n]`` (any shape)."""
@@ -402,7 +428,7 @@ class Dataset:
         factors = self.factors(indices)
         second = np.zeros_like(indices)
         changed = np.zeros(factors.shape, bool)
-        inside = self._inside()
+        inside = self.inside()
         todo = np.arange(len(indices))
         for attempt in range(1000):
             pair_key, copy_key = jax.random.split(jax.random.fold_in(key, attempt))
@@ -419,7 +445,7 @@ class Dataset:
             f"{k!r}, with which some images have no partner."
         )
 
-    def _inside(self) -> np.ndarray:
+    def inside(self) -> np.ndarray:
         """Returns whether each image of the dataset is in ``indices``, bool ``[N]``."""
         if self._member is None:
             member = np.zeros(len(self), bool)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from disentangle_jax.data.dataset import Dataset
+from disentangle_jax.data.pairing import pair_factors
 
 
 def unpack_bits(packed: jax.Array) -> jax.Array:
@@ -19,9 +20,12 @@ def unpack_bits(packed: jax.Array) -> jax.Array:
     return bits.reshape(*packed.shape[:-1], -1)
 
 
+Draw = Callable[[jax.Array, int, dict], dict]
+
+
 def device_sampler(
-    dataset: Dataset,
-) -> tuple[Callable[[jax.Array, int, dict], dict], dict]:
+    dataset: Dataset, *, pairs: int | str | None = None
+) -> tuple[Draw, dict]:
     """Returns a sampler for use inside a jitted step, and the arrays it reads.
 
     Nothing is streamed: rendered datasets are rendered on the device, black-and-white
@@ -34,16 +38,19 @@ def device_sampler(
 
     Args:
       dataset: a rendered dataset, or one that lies in memory as a whole.
+      pairs: how many factors the partner of each image differs in, as ``k`` in
+        ``data.pair_factors``; None for no partners.
 
     Returns:
       ``(draw, arrays)`` with ``draw(key, batch_size, arrays) -> {"image": uint8
       [B, H, W, C], "index": int32 [B]}``, drawn uniformly with replacement from
-      ``dataset.indices``.
+      ``dataset.indices``; with `pairs` also ``image2`` and ``index2``, the same pairs
+      that ``dataset.sample_pairs`` draws with that key.
     """
     count = len(dataset.indices)
     everything = count == len(dataset)
     arrays = {} if everything else {"indices": jnp.asarray(dataset.indices, jnp.int32)}
-    shape = dataset.image_shape
+    shape = dataset.stored_shape
     if dataset.render is not None:
         sizes = dataset.factor_sizes
 
@@ -57,13 +64,13 @@ def device_sampler(
 
         def images(index: jax.Array, arrays: dict) -> jax.Array:
             bits = unpack_bits(arrays["packed"][index])
-            return bits.reshape(-1, *shape) * jnp.uint8(255)
+            return dataset.shrink(bits.reshape(-1, *shape) * jnp.uint8(255))
 
     elif dataset.in_memory is not None:
         arrays["images"] = jnp.asarray(dataset.in_memory)
 
         def images(index: jax.Array, arrays: dict) -> jax.Array:
-            return arrays["images"][index]
+            return dataset.shrink(arrays["images"][index])
 
     else:
         raise ValueError(
@@ -77,13 +84,94 @@ def device_sampler(
             index = arrays["indices"][index]
         return {"image": images(index, arrays), "index": index}
 
-    return draw, arrays
+    if pairs is None:
+        return draw, arrays
+    if not dataset.is_grid:
+        raise ValueError(
+            "device_sampler: `pairs` need a complete grid of factors, which "
+            f"{dataset.name} is not."
+        )
+    if not everything:
+        _check_partners(dataset, pairs)
+        arrays["inside"] = jnp.asarray(dataset.inside())
+
+    def draw_pairs(key: jax.Array, batch_size: int, arrays: dict) -> dict:
+        first_key, partner_key = jax.random.split(key)
+        first = draw(first_key, batch_size, arrays)
+        second = _partners(
+            partner_key, dataset, first["index"], pairs, arrays.get("inside")
+        )
+        return {**first, "image2": images(second, arrays), "index2": second}
+
+    return draw_pairs, arrays
+
+
+def _partners(
+    key: jax.Array,
+    dataset: Dataset,
+    indices: jax.Array,
+    k: int | str,
+    inside: jax.Array | None,
+) -> jax.Array:
+    """Returns the partners ``[n]`` that ``dataset.partners`` draws, by pure JAX.
+
+    Args:
+      key: typed PRNG key.
+      dataset: a grid.
+      indices: ``[n]`` first images.
+      k: as in ``data.pair_factors``.
+      inside: ``[N]`` bool, which images may be partners; None for all. Those outside
+        are drawn again.
+    """
+    sizes, copies = dataset.factor_sizes, dataset.copies
+    factors = jnp.stack(jnp.unravel_index(indices // copies, sizes), axis=-1)
+
+    def drawn(attempt: int | jax.Array) -> jax.Array:
+        pair_key, copy_key = jax.random.split(jax.random.fold_in(key, attempt))
+        partner, _ = pair_factors(pair_key, factors, sizes, k=k)
+        copy = jax.random.randint(copy_key, indices.shape, 0, copies)
+        place = jnp.ravel_multi_index(tuple(partner.T), sizes, mode="clip")
+        return place * copies + copy
+
+    if inside is None:
+        return drawn(0)
+
+    def again(found: tuple) -> tuple:
+        attempt, partners = found
+        return attempt + 1, jnp.where(inside[partners], partners, drawn(attempt))
+
+    def some_outside(found: tuple) -> jax.Array:
+        return ~inside[found[1]].all()
+
+    return jax.lax.while_loop(some_outside, again, (1, drawn(0)))[1]
+
+
+def _check_partners(dataset: Dataset, k: int | str) -> None:
+    """Raises where an image has no partner in the dataset: the draw would not end."""
+    if k == "dlib":
+        return  # Factors may keep their values.
+    inside = dataset.inside().reshape(*dataset.factor_sizes, -1).any(-1).astype(int)
+    alone = inside.sum() == 1
+    if k != "uniform":
+        # The coefficient of t^k in the product over factors of 1 + t (A − 1), with A
+        # the sum along a factor: how many images differ in exactly k factors.
+        differing = [inside] + [np.zeros_like(inside)] * k
+        for axis in range(inside.ndim):
+            moved = [d.sum(axis, keepdims=True) - d for d in differing[:-1]]
+            differing = [inside, *map(np.add, differing[1:], moved)]
+        alone = not differing[k][inside > 0].all()
+    if alone:
+        raise ValueError(
+            f"device_sampler: `pairs` must allow a partner for each image of the "
+            f"restricted {dataset.name}, got {k!r}."
+        )
 
 
 def device_bytes(dataset: Dataset) -> int | None:
     """Returns what ``device_sampler`` would keep on the device, in bytes.
 
-    None where the dataset cannot be kept there.
+    None where the dataset cannot be kept there. Pairs of a part of a dataset need one
+    more byte per image.
     """
     if dataset.render is not None:
         held = 0

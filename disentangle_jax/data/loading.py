@@ -31,13 +31,21 @@ def load(
         Datasets made of them; None for ``DISENTANGLE_DATA_DIR``, else
         ``~/disentangle_data``. Rendered datasets read no files.
       split: ``"train"``, ``"validation"``, ``"test"`` or ``"all"``.
-      **options: options of the dataset, listed in the docstring of its function.
+      **options: options of the dataset, listed in the docstring of its function. All
+        datasets of square images also take ``size``, the height and width to which
+        images are reduced by averaging areas.
     """
     if ":" in name:
         function = imported(name, "data.load", "name")
     else:
         function = catalogue.find(name, "data.load")
     parameters = inspect.signature(function).parameters
+    size = None if "size" in parameters else options.pop("size", None)
+    dataset = _load(name, function, parameters, data_dir, split, options)
+    return dataset if size is None else dataset.resized(size)
+
+
+def _load(name, function, parameters, data_dir, split, options) -> Dataset:
     if all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
         for option in options:
             if option not in parameters:

@@ -279,15 +279,10 @@ def _check_input(
         raise unknown_name(
             "config", "train.input", config.train.input, ("stream", "device")
         )
-    if config.train.input == "device" and not config.lanes.same_batches:
-        raise ValueError(
-            "config: `train.input` must be 'stream' for lanes with batches of their "
-            "own."
-        )
     if config.train.input == "device" and not method.inputs.can_be_on_device:
         raise ValueError(
             f"config: `train.input` must be 'stream' for {config.method.name!r}, whose "
-            "batches hold more than images."
+            "batches hold labels or documents."
         )
 
 
