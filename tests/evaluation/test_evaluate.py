@@ -135,7 +135,9 @@ def test_encode_takes_bytes_and_floats_in_the_unit_interval(tiny_lanes):
     for same in (images / 255.0, (images / 255.0).astype(np.float32), images * 1):
         np.testing.assert_array_equal(model.encode(same), codes)
     for wrong in (images.astype(np.float32), images.astype(int) - 1, images * 2.5):
-        with pytest.raises(ValueError, match="`images` must be uint8, or floats in"):
+        with pytest.raises(
+            ValueError, match="`images` must be uint8 in 0 … 255, or floats"
+        ):
             model.encode(wrong)
     with pytest.raises(ValueError, match=r"shape \[B, 64, 64, 3\], got \(64, 64, 3\)"):
         model.encode(images[0])
