@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(work) -> int:
-    from disentangle_jax import training
+    from disentangle_jax import data, training
 
     training.use_compilation_cache()
     training.keep_freed_memory()
@@ -61,7 +61,11 @@ def _run(work) -> int:
     except training.TooLarge as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except (training.NonFiniteLoss, training.UnreadableCheckpoint) as error:
+    except (
+        training.NonFiniteLoss,
+        training.UnreadableCheckpoint,
+        data.UnreadableImage,
+    ) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 

@@ -58,10 +58,11 @@ def _score_sections(scores: Mapping[str, Any]) -> Iterator[Section]:
         ],
         number=1,
     )
-    if scores["errors"]:
-        caption = "Scores that are not defined for these codes and factors."
-        lines = "\n".join(failures(scores))
-        yield Text("errors", "Scores that were not computed", caption, lines)
+    lines = failures(scores)
+    if lines:
+        caption = "Scores that are not defined for these codes and factors, and sizes."
+        title = "Scores that were not computed as configured"
+        yield Text("errors", title, caption, "\n".join(lines))
 
 
 def _loss(workdir: pathlib.Path) -> Lines:

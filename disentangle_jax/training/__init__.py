@@ -29,6 +29,7 @@ from disentangle_jax.training.run import Run as Run
 from disentangle_jax.training.run import load_split as load_split
 from disentangle_jax.training.run import prepare as prepare
 from disentangle_jax.training.states import restore as restore
+from disentangle_jax.training.stored_runs import open_run as open_run
 from disentangle_jax.training.workdir import check_workdir as check_workdir
 from disentangle_jax.training.workdir import check_writable as check_writable
 from disentangle_jax.training.workdir import has_checkpoint as has_checkpoint

@@ -10,6 +10,7 @@ import jax
 from disentangle_jax.training import program as program_lib
 from disentangle_jax.training.checkpoint import Checkpoints
 from disentangle_jax.training.run import Run
+from disentangle_jax.training.stored_runs import write_dataset
 from disentangle_jax.training.workdir import start_workdir
 from disentangle_jax.types import unknown_name
 
@@ -41,6 +42,7 @@ def export_lane(run: Run, name: str, workdir: str | os.PathLike) -> Run:
     inside = run.models()[number]
     alone = dataclasses.replace(inside, workdir=workdir)
     start_workdir(alone.config, workdir)
+    write_dataset(alone)
     shutil.copy(inside.workdir / "metrics.jsonl", workdir / "metrics.jsonl")
     own = jax.tree.map(lambda leaf: leaf[number : number + 1], carry)
     with Checkpoints(workdir / "checkpoints", keep=keep) as checkpoints:

@@ -28,6 +28,7 @@ from disentangle_jax.training.processes import (
 from disentangle_jax.training.program import Carry, Program
 from disentangle_jax.training.run import Run
 from disentangle_jax.training.states import begin_from
+from disentangle_jax.training.stored_runs import write_dataset
 from disentangle_jax.training.workdir import start_workdir
 
 # Floating-point operations per second that a training step reached on a CPU core; only
@@ -92,6 +93,7 @@ def train(run: Run) -> Carry:
     memory.check(run)
     program = program_lib.build(run)
     start_workdir(run.config, run.workdir)
+    write_dataset(run)
     checkpoints = Checkpoints(run.workdir / "checkpoints", keep=config.keep_checkpoints)
     with checkpoints, StopSignals() as stop:
         like = program_lib.abstract_carry(run)
