@@ -46,8 +46,9 @@ def run(argv: list[str]) -> Callable[[], int]:
         experiment = experiments.prepare(config, workdir)
 
         def protocol() -> int:
-            print(f"workdir: {workdir}", flush=True)
-            print(f"report: {experiments.run(experiment)}")
+            with training.writing(experiment.workdir):
+                print(f"workdir: {workdir}", flush=True)
+                print(f"report: {experiments.run(experiment)}")
             return 0
 
         return protocol
@@ -55,10 +56,11 @@ def run(argv: list[str]) -> Callable[[], int]:
     evaluation.check(prepared)
 
     def work() -> int:
-        print(f"workdir: {workdir}", flush=True)
-        training.train(prepared)
-        evaluation.evaluate(prepared)
-        return print_reports(evaluation.folders(prepared))
+        with training.writing(prepared.workdir):
+            print(f"workdir: {workdir}", flush=True)
+            training.train(prepared)
+            evaluation.evaluate(prepared)
+            return print_reports(evaluation.folders(prepared))
 
     return work
 

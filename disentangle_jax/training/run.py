@@ -20,6 +20,7 @@ from disentangle_jax.training.mesh import make_mesh
 from disentangle_jax.training.workdir import (
     check_workdir,
     has_checkpoint,
+    named_place,
     read_config,
 )
 from disentangle_jax.types import unknown_name
@@ -109,12 +110,12 @@ def prepare(
     _check_steps(config)
     check_workdir(config, workdir)
     lanes = expand(config)
-    _check_start(config, lanes)
+    _check_start(config, lanes, workdir)
     for name in config.train.schedules:
         if name not in lanes[0].hyper:
             raise unknown_name("config", "train.schedules", name, lanes[0].hyper)
         schedules.create(name, config.train.schedules[name])
-    train_set = _training_set(config)
+    train_set = _training_set(config, workdir)
     method = _method(config, train_set)
     _check_input(config, train_set, method)
     _check_evaluation(config, method)
@@ -205,19 +206,19 @@ def _check_frozen(run: Run) -> None:
         )
 
 
-def _check_start(config: ml_collections.ConfigDict, lanes: Sequence[Lane]) -> None:
+def _check_start(
+    config: ml_collections.ConfigDict, lanes: Sequence[Lane], workdir: pathlib.Path
+) -> None:
     """Raises where ``train.start_from`` names no run that this one can begin with."""
-    folder = config.train.start_from
-    if not folder:
+    if not config.train.start_from or has_checkpoint(workdir):
         return
-    other = None
-    if has_checkpoint(pathlib.Path(folder)):
-        other = read_config(folder)
-    if other is None:
+    folder = named_place(config.train.start_from, workdir)
+    if not has_checkpoint(folder):
         raise ValueError(
             f"config: `train.start_from` must be the workdir of a trained run, and "
             f"{folder} holds no checkpoint."
         )
+    other = read_config(folder)
     differing = []
     if rows.flat(other.model) != rows.flat(config.model):
         differing.append("model")
@@ -244,13 +245,15 @@ def load_split(config: ml_collections.ConfigDict, split: str) -> data.Dataset:
     return dataset if recipe == "paper" else dataset.split(split, recipe=recipe)
 
 
-def _training_set(config: ml_collections.ConfigDict) -> data.Dataset:
+def _training_set(
+    config: ml_collections.ConfigDict, workdir: pathlib.Path
+) -> data.Dataset:
     """Returns the training split without the images that the config leaves out."""
     train_set = load_split(config, "train")
     if config.data.drop:
         train_set = train_set.drop(**config.data.drop)
     if config.data.hold_out:
-        path = pathlib.Path(config.data.hold_out)
+        path = named_place(config.data.hold_out, workdir)
         if not path.is_file():
             raise FileNotFoundError(
                 f"config: `data.hold_out`: there is no file {path}; it must hold "
