@@ -45,6 +45,7 @@ from disentangle_jax.evaluation.sections import Section as Section
 from disentangle_jax.evaluation.sections import Sheet as Sheet
 from disentangle_jax.evaluation.sections import Table as Table
 from disentangle_jax.evaluation.sections import Text as Text
+from disentangle_jax.evaluation.stored import REPORT as REPORT
 from disentangle_jax.evaluation.stored import Row as Row
 from disentangle_jax.evaluation.stored import read_arrays as read_arrays
 from disentangle_jax.evaluation.stored import read_scores as read_scores

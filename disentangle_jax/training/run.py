@@ -20,6 +20,7 @@ from disentangle_jax.training.mesh import make_mesh
 from disentangle_jax.training.workdir import (
     check_workdir,
     has_checkpoint,
+    named_place,
     read_config,
 )
 from disentangle_jax.types import unknown_name
@@ -116,12 +117,12 @@ def prepare(
     config_lib.check_values(config)
     check_workdir(config, workdir)
     lanes = expand(config)
-    _check_start(config, lanes)
+    _check_start(config, lanes, workdir)
     for name in config.train.schedules:
         if name not in lanes[0].hyper:
             raise unknown_name("config", "train.schedules", name, lanes[0].hyper)
         schedules.create(name, config.train.schedules[name])
-    train_set = _training_set(config, dataset)
+    train_set = _training_set(config, workdir, dataset)
     config = _in_steps(config, len(train_set.indices))
     _check_steps(config)
     method = make_method(config, train_set)
@@ -236,19 +237,19 @@ def _check_frozen(run: Run) -> None:
         )
 
 
-def _check_start(config: ml_collections.ConfigDict, lanes: Sequence[Lane]) -> None:
+def _check_start(
+    config: ml_collections.ConfigDict, lanes: Sequence[Lane], workdir: pathlib.Path
+) -> None:
     """Raises where ``train.start_from`` names no run that this one can begin with."""
-    folder = config.train.start_from
-    if not folder:
+    if not config.train.start_from or has_checkpoint(workdir):
         return
-    other = None
-    if has_checkpoint(pathlib.Path(folder)):
-        other = read_config(folder)
-    if other is None:
+    folder = named_place(config.train.start_from, workdir)
+    if not has_checkpoint(folder):
         raise ValueError(
             f"config: `train.start_from` must be the workdir of a trained run, and "
             f"{folder} holds no checkpoint."
         )
+    other = read_config(folder)
     differing = []
     if rows.flat(other.model) != rows.flat(config.model):
         differing.append("model")
@@ -282,14 +283,16 @@ def load_split(
 
 
 def _training_set(
-    config: ml_collections.ConfigDict, given: data.Dataset | None
+    config: ml_collections.ConfigDict,
+    workdir: pathlib.Path,
+    given: data.Dataset | None,
 ) -> data.Dataset:
     """Returns the training split without the images that the config leaves out."""
     train_set = load_split(config, config.data.train_split, given)
     if config.data.drop:
         train_set = train_set.drop(**config.data.drop)
     if config.data.hold_out:
-        path = pathlib.Path(config.data.hold_out)
+        path = named_place(config.data.hold_out, workdir)
         if not path.is_file():
             raise FileNotFoundError(
                 f"config: `data.hold_out`: there is no file {path}; it must hold "

@@ -1,14 +1,13 @@
 """Evaluation writes numbers with their recipe, once, and reads them back."""
 
 import dataclasses
-import json
 import types
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from disentangle_jax import data, evaluation, metrics, training
+from disentangle_jax import data, evaluation, files, metrics, training
 from disentangle_jax.evaluation import loop
 from disentangle_jax.reports.scores import failures
 from tests.evaluation import made
@@ -24,11 +23,11 @@ def test_each_lane_has_scores_config_and_recipe(evaluated):
     run, scores = evaluated
     assert list(scores) == ["beta=1,seed=0", "beta=8,seed=0"]
     for name, folder in zip(scores, evaluation.folders(run), strict=True):
-        saved = json.loads((folder / "scores.json").read_text())
+        saved = files.read_json(folder / "scores.json")
         assert saved == scores[name] == evaluation.read_scores(folder)
         assert f"beta={saved['config']['method']['beta']:g},seed=0" == folder.name
         assert saved["config"]["lanes"]["sweep"] == {}
-        stored = json.loads((folder / "config.json").read_text())
+        stored = files.read_json(folder / "config.json")
         del stored["format"]
         assert saved["config"] == stored
         assert saved["settings"]["num_train"] == 40
