@@ -78,7 +78,7 @@ def tiny_absae(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         tiny.show_devices(patch, 1)
         folder = tmp_path_factory.mktemp("regions") / "run"
-        run = training.prepare(tiny.absae(labelled_batch=4), folder)
+        run = training.prepare(tiny.absae_labelled(), folder)
         return run, training.train(run)
 
 

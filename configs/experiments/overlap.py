@@ -30,6 +30,7 @@ def get_config(preset: str = ""):
     config_lib.check_preset("experiments/overlap", preset, known)
     config = config_lib.default()
     config.data.name = "xysquares"
+    config.data.split_recipe = "none"
     config.data.standardize = True
     config.data.changed_factors = "uniform"
     config.model.name = "conv64"
@@ -38,7 +39,9 @@ def get_config(preset: str = ""):
     config.optimizer.learning_rate = 1e-3
     config.train.batch_size = 256
     config.train.num_steps = 57_600
+    config.train.input = "device"
     config.lanes.seeds = 5
+    config.lanes.same_batches = False
     config.experiment = experiment = ConfigDict()
     experiment.name = "overlap"
     experiment.datasets = ("xysquares",)
@@ -54,7 +57,9 @@ def get_config(preset: str = ""):
         experiment.betas = (0.001, 0.00316)
     if preset == "adversarial":
         config.train.num_steps = 115_200
+        config.train.input = "stream"
         config.lanes.seeds = 1
+        config.lanes.same_batches = True
         experiment.datasets = (
             *("dsprites", "shapes3d", "cars3d", "smallnorb", "xysquares"),
         )

@@ -43,6 +43,7 @@ ByTau = Mapping[float, list[dict[str, Any]]]
         "gammas": (1.0, 10.0, 40.0),
         "supervised_weights": (10.0,),
     },
+    reads=("method.tau",),
 )
 class Relations(protocol.Protocol):
     """AbsAE by tau and by beta, and three other methods."""
@@ -99,19 +100,28 @@ def _baselines(
 ) -> list[protocol.Stage]:
     """Returns the stages of the methods that AbsAE is compared with."""
     options, settings = config.experiment, _settings(config)
-    schedules = config.train.schedules
+    rate = config.optimizer.learning_rate
+    # The others do not have AbsAE's hyperparameters.
+    schedules = {
+        name: schedule
+        for name, schedule in config.train.schedules.items()
+        if name == "learning_rate"
+    }
     shared = {
         "data.num_labels": int(settings["tau"] * np.prod(sizes)),
         "eval.scores": _SCORES,
-        # The others do not have AbsAE's hyperparameters.
-        "train.schedules": {n: schedules[n] for n in schedules if n == "learning_rate"},
+        "train.schedules": schedules,
     }
     if config.model.name == "absae":
         shared["model.stochastic"] = True
     stages = []
     for name, method, values in (
         ("beta_vae", {}, options.vae_betas),
-        ("factor_vae", {"critic_width": settings["width"]}, options.gammas),
+        (
+            "factor_vae",
+            {"critic_width": settings["width"], "critic_learning_rate": rate},
+            options.gammas,
+        ),
         (
             "few_labels_vae",
             {"beta": options.vae_betas[0]},
@@ -121,6 +131,9 @@ def _baselines(
         fields = {**shared, "method": {"name": name, **method}}
         if name == "few_labels_vae":
             fields["train.input"] = "stream"  # Its labels come with the stream.
+        if name == "factor_vae" and schedules:
+            schedule = schedules["learning_rate"]
+            fields["train.schedules"] = {**schedules, "critic_learning_rate": schedule}
         stages.append(protocol.Stage(name, fields, _rows(_VARIED[name][0], values)))
     return stages
 

@@ -118,7 +118,7 @@ def prepare(
     _check_steps(config)
     method = _method(config, train_set)
     _check_input(config, train_set, method)
-    _check_evaluation(config, method)
+    _check_evaluation(config, train_set, method)
     mesh = make_mesh(config, len(lanes), jax.devices() if devices is None else devices)
     test_set = load_split(config, "test")
     run = Run(config, workdir, train_set, test_set, method, lanes, mesh)
@@ -256,14 +256,13 @@ def _check_start(config: ml_collections.ConfigDict, lanes: Sequence[Lane]) -> No
 
 def load_split(config: ml_collections.ConfigDict, split: str) -> data.Dataset:
     """Returns one split of the config's dataset."""
-    recipe = config.data.split_recipe
-    dataset = data.load(
+    return data.load(
         config.data.name,
         data_dir=config.data.data_dir or None,
-        split=split if recipe == "paper" else "all",
+        split=split,
+        split_recipe=config.data.split_recipe,
         **config.data.options,
     )
-    return dataset if recipe == "paper" else dataset.split(split, recipe=recipe)
 
 
 def _training_set(config: ml_collections.ConfigDict) -> data.Dataset:
@@ -308,8 +307,22 @@ def _check_input(
         )
 
 
-def _check_evaluation(config: ml_collections.ConfigDict, method: Method) -> None:
+def _check_evaluation(
+    config: ml_collections.ConfigDict, train_set: data.Dataset, method: Method
+) -> None:
     metrics.check_scores(tuple(config.eval.scores), "config", "eval.scores")
+    sampled = config.eval.interventions
+    if sampled not in ("codes", "dataset"):
+        known = ("codes", "dataset")
+        raise unknown_name("config", "eval.interventions", sampled, known)
+    if sampled == "dataset" and not train_set.is_grid:
+        raise ValueError(
+            "config: `eval.interventions` must be 'codes' for "
+            f"{config.data.name}, which is no complete grid of factors."
+        )
+    parts, known = config.eval.hybrid_parts, ("variables", "dimensions")
+    if parts not in known:
+        raise unknown_name("config", "eval.hybrid_parts", parts, known)
     if not config.eval.fid_weights:
         return
     if "generation" not in (*method.evaluators, *config.eval.evaluators):

@@ -15,6 +15,7 @@ def config(**options):
     tested.train.update(num_steps=2, log_every=1, checkpoint_every=2)
     # The other methods have no such rate, and must do without its schedule.
     tested.train.schedules.relation_learning_rate = ("linear", 1.0, 0.5, 0, 2)
+    tested.train.schedules.learning_rate = ("linear", 1.0, 0.1, 0, 2)
     given = {"name": "relations", "taus": (2.0, 3.0), "betas": (), **options}
     tested.experiment = ConfigDict(given)
     return tested
@@ -27,6 +28,12 @@ def test_tables_of_regions_relations_and_disentanglement(tmp_path):
     assert names == ["absae", "beta_vae", "factor_vae", "few_labels_vae"]
     few = experiment.packs[-1].config
     assert (few.data.num_labels, few.train.input) == (3 * 27, "stream")
+    assert "relation_learning_rate" not in few.train.schedules
+    # The critic of FactorVAE has the learning rate of all the others, and its schedule.
+    critic = experiment.packs[2].config
+    assert critic.method.critic_learning_rate == tested.optimizer.learning_rate
+    schedules = critic.train.schedules
+    assert schedules.critic_learning_rate == schedules.learning_rate
     page = experiments.run(experiment)
     text = page.read_text()
     for title in ("Table 4", "Table 5", "Table 1", "Fig. 5", "Figs. 9-12"):
