@@ -155,6 +155,11 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
                     "column of that name."
                 )
         row = rows_lib.checked(common, fields, "sweep")
+        if {**common, **row}["train.num_epochs"]:
+            raise ValueError(
+                "sweep: `train.num_epochs` must be 0; give `train.num_steps`, by which "
+                "the cost of a sweep is estimated."
+            )
         model = Model(rows_lib.fingerprint({**common, **row}), labels, row)
         if model.id in models:
             raise ValueError(

@@ -74,6 +74,12 @@ def test_experiment_file_says_what_it_is_and_is_valid(path, tmp_path):
     experiments.prepare(config, tmp_path / "run")
 
 
+def test_scores_with_options_on_the_command_line():
+    overrides = ["--config.eval.scores=dci(estimator=gbt_exact),mig"]
+    config = config_lib.override(config_lib.default(), overrides)
+    assert config.eval.scores == ("dci(estimator=gbt_exact)", "mig")
+
+
 def test_paper_setting_of_sae():
     config = config_lib.load(str(CONFIGS[0].parent / "sae.py"))
     assert (config.train.batch_size, config.train.num_steps) == (128, 100_000)

@@ -24,7 +24,6 @@ def get_config(preset: str = ""):
     config_lib.check_preset("experiments/capacity", preset, ("quick",))
     config = config_lib.study()
     config.method.name = "annealed_vae"
-    config.method.c_max = 25.0
     config.method.gamma = 1000.0
     config.train.num_steps = 25_000
     config.optimizer.learning_rate = 5e-4

@@ -15,10 +15,15 @@ each term and varies beta and gamma on MNIST. ``:mnist_short``, ``:fashion_short
 each takes 2 to 15 minutes on two idle cores. ``:quick`` needs no download and takes a
 few minutes on a rendered dSprites.
 
+The density of the discrete variable is that of the authors' code. Our own estimator,
+``--config.method.concrete_density=exact_stopped``, finds the digits much more often.
+
 Expected: in the paper, the discrete variable of MNIST holds most of the information on
 the digit, 3 of 10 continuous dimensions are pruned (4 on Fashion-MNIST), a larger beta
-at gamma 3 widens the gap, and all objectives have similar scores on dSprites. In our
-short runs (3,000 steps) 3 dimensions are pruned, but the discrete variable collapses.
+at gamma 3 widens the gap, and all objectives have similar scores on dSprites.
+``configs/hfvae.py`` lists what we measured for each density: with the authors', the
+discrete variable holds 0.59 nats on the digit after 3,000 steps and the best continuous
+one 0.52; with ours 1.41 and 0.21 after 6,000.
 """
 
 import pathlib
@@ -49,7 +54,6 @@ def get_config(preset: str = ""):
     config.lanes.seeds = 5
     config.eval.scores = ("mig",)
     if name != "quick":
-        config.train.num_steps = 24_000
         config.train.input = "device"
         config.eval.num_train = 5000
         config.eval.num_test = 2500
@@ -70,6 +74,7 @@ def get_config(preset: str = ""):
         config.train.num_steps = 400
         experiment.images = 1000
     if preset.endswith("_short"):
+        config.train.num_epochs = 0
         config.model.widths, config.model.head_width = (256,), 128
         config.train.num_steps = 3000
         if name == "fashion":

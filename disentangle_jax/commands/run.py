@@ -3,7 +3,12 @@
 import pathlib
 from collections.abc import Callable
 
-from disentangle_jax.commands.arguments import Parser, define, print_reports
+from disentangle_jax.commands.arguments import (
+    Parser,
+    define,
+    field_names,
+    print_reports,
+)
 
 
 def _parser(command: Callable) -> Parser:
@@ -43,7 +48,7 @@ def run(argv: list[str]) -> Callable[[], int]:
     args, overrides = _parser(run).parse(argv)
     config, workdir = _config(args, overrides)
     if "experiment" in config:
-        experiment = experiments.prepare(config, workdir)
+        experiment = experiments.prepare(config, workdir, field_names(overrides))
 
         def protocol() -> int:
             print(f"workdir: {workdir}", flush=True)

@@ -1,5 +1,6 @@
 """The class of all datasets: images and factors by index."""
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -7,7 +8,9 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
+from disentangle_jax.batching import in_batches
 from disentangle_jax.data.pairing import pair_factors
+from disentangle_jax.data.resizing import area_average
 from disentangle_jax.data.splits import split_indices
 from disentangle_jax.types import unknown_name
 
@@ -17,6 +20,20 @@ def generator(words: Sequence[int]) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
 
 
+def _seeded(noise: Callable) -> Callable:
+    """Returns ``noise`` with a key made of words ``[w]`` uint32."""
+
+    def seeded(words: jax.Array, image: jax.Array) -> jax.Array:
+        key = jax.random.key(0)
+        for word in words:
+            key = jax.random.fold_in(key, word)
+        return noise(key, image)
+
+    return seeded
+
+
+# Images that noise is added to in one compiled call.
+_NOISY_AT_ONCE = 64
 _draw_partners = jax.jit(pair_factors, static_argnums=2, static_argnames=("k",))
 
 
@@ -69,16 +86,19 @@ class Dataset:
         row-major order (last factor fastest).
       length: number of images; needed where there is neither grid nor table.
       render: pure-JAX function from factors ``[n, K]`` to uint8 images, usable inside
-        ``jit``; None for datasets read from files.
+        ``jit``; None for datasets read from files. :meth:`resized` does not change
+        it: apply ``shrink`` to what it returns.
       copies: images per combination of a grid, which differ in something that is not a
         factor (an instance, a hidden orientation): image ``i`` shows combination
         ``i // copies``.
-      noise: function from ``(image [H, W, C], rng)`` to an image, for datasets that add
-        new noise at every draw. The noise is a function of the index in ``images``, of
-        the key in ``sample``, and of seed, step and row in ``data.pipeline``.
-      in_memory: uint8 ``[N, H, W, C]`` array of all images, if there is one;
-        ``data.device_sampler`` moves it to the accelerator.
-      packed: the same as bits ``[N, H·W·C / 8]``, for black-and-white images.
+      noise: pure-JAX function from ``(key, image [H, W, C])`` to an image, for datasets
+        that add new noise at every draw. The key is a function of the index in
+        ``images``, of the key in ``sample``, and of seed, step and row in
+        ``data.pipeline``.
+      in_memory: uint8 ``[N, H, W, C]`` array of all images (without noise), if there is
+        one; ``data.device_sampler`` moves it to the accelerator.
+      packed: the same as bits, for black-and-white images: ``[N, H·W·C / 8]``, or
+        ``[N, H·W / 8]`` where all channels are equal.
     """
 
     def __init__(
@@ -93,20 +113,22 @@ class Dataset:
         length: int | None = None,
         render: Callable[[ArrayLike], jax.Array] | None = None,
         copies: int = 1,
-        noise: Callable[[np.ndarray, np.random.Generator], np.ndarray] | None = None,
+        noise: Callable[[jax.Array, jax.Array], jax.Array] | None = None,
         in_memory: np.ndarray | None = None,
         packed: np.ndarray | None = None,
     ):
         self.name = name
         self.image_shape = tuple(image_shape)
+        self.stored_shape = self.image_shape
         self.factor_names = tuple(factor_names)
         self.factor_sizes = tuple(int(size) for size in factor_sizes)
         self.render = render
         self.copies = copies
         self.in_memory = in_memory
         self.packed = packed
+        self.noise = noise
         self._images = images
-        self._noise = noise
+        self._add_noise = None if noise is None else jax.jit(jax.vmap(_seeded(noise)))
         self._table = None if factor_table is None else np.asarray(factor_table)
         if len(self.factor_names) != len(self.factor_sizes):
             raise ValueError(
@@ -125,6 +147,7 @@ class Dataset:
             )
         self.indices = np.arange(self._length)
         self._member = None
+        self.shrink = lambda images: images
 
     def __len__(self) -> int:
         return self._length
@@ -165,29 +188,49 @@ class Dataset:
         """
         indices = self._checked("Dataset.images", indices)
         flat = indices.ravel()
-        if self._noise is None:
-            images = self._images(flat)
-        else:
-            images = self.noisy_images(flat, [(int(index),) for index in flat])
+        images = self.noisy_images(flat, flat[:, None])
         return images.reshape(*indices.shape, *self.image_shape)
 
-    def noisy_images(
-        self, indices: np.ndarray, seeds: Sequence[tuple[int, ...]]
-    ) -> np.ndarray:
+    def noisy_images(self, indices: np.ndarray, seeds: ArrayLike) -> np.ndarray:
         """Returns images of valid ``indices``, with noise drawn by the given seeds.
-
-        The same as :meth:`images` for datasets without noise.
 
         Args:
           indices: ``[n]`` int64.
-          seeds: the seed of each image, as words of entropy.
+          seeds: ``[n, words]`` integers, the seed of each image; without effect for
+            datasets without noise.
         """
         images = self._images(indices)
-        if self._noise is None:
-            return images
-        return np.stack(
-            [self._noise(image, generator(seed)) for image, seed in zip(images, seeds)]
-        )
+        if self.noise is not None and len(indices):
+            seeds = np.asarray(seeds).astype(np.uint32)
+            images = in_batches(
+                lambda rows: self._add_noise(seeds[rows], images[rows]),
+                np.arange(len(indices)),
+                _NOISY_AT_ONCE,
+            )
+        return self.shrink(images)
+
+    def resized(self, size: int) -> "Dataset":
+        """Returns the dataset with images of ``size``×``size`` pixels, area averages.
+
+        Noise is drawn before the images are resized.
+
+        Args:
+          size: at most the height of the images, which must be square.
+        """
+        height, width, channels = (*self.image_shape, 0, 0)[:3]
+        whole = isinstance(size, int) and not isinstance(size, bool)
+        if not (whole and height == width and 1 <= size <= height):
+            raise ValueError(
+                f"data.load: `size` must be an integer from 1 to the side of square "
+                f"images, and those of {self.name} are {self.image_shape}, got "
+                f"{size!r}."
+            )
+        if size == height:
+            return self
+        other = self.narrow(self.indices)
+        other.image_shape = (size, size, channels)
+        other.shrink = functools.partial(area_average, size=size)
+        return other
 
     def factors(self, indices: ArrayLike) -> np.ndarray:
         """Returns factor values, int64 ``[n, K]``, of ``indices [n]`` (any shape)."""
@@ -402,7 +445,7 @@ class Dataset:
         factors = self.factors(indices)
         second = np.zeros_like(indices)
         changed = np.zeros(factors.shape, bool)
-        inside = self._inside()
+        inside = self.inside()
         todo = np.arange(len(indices))
         for attempt in range(1000):
             pair_key, copy_key = jax.random.split(jax.random.fold_in(key, attempt))
@@ -419,7 +462,7 @@ class Dataset:
             f"{k!r}, with which some images have no partner."
         )
 
-    def _inside(self) -> np.ndarray:
+    def inside(self) -> np.ndarray:
         """Returns whether each image of the dataset is in ``indices``, bool ``[N]``."""
         if self._member is None:
             member = np.zeros(len(self), bool)

@@ -39,6 +39,26 @@ class Examples:
         self.mean = rng.choice(run.train_set.indices, _MEAN_IMAGES)
 
 
+def single_dimensions(
+    groups: Sequence[int], discrete: Sequence[int]
+) -> tuple[int, ...]:
+    """Returns `groups` with continuous variables split into single dimensions.
+
+    Args:
+      groups: sizes of the latent variables.
+      discrete: sizes of the last of them, which are discrete and stay whole.
+    """
+    return (1,) * (sum(groups) - sum(discrete)) + tuple(discrete)
+
+
+def hybrid_groups(run: Run) -> tuple[int, ...]:
+    """Returns the sizes of what hybrid samples recombine, ``eval.hybrid_parts``."""
+    groups = run.method.latent_groups
+    if run.config.eval.hybrid_parts == "dimensions":
+        return single_dimensions(groups, run.method.discrete)
+    return groups
+
+
 def bank_indices(run: Run, rng: np.random.Generator) -> np.ndarray:
     """Returns ``eval.hybrid_bank`` random training examples, or all if fewer."""
     known = run.train_set.indices

@@ -19,6 +19,10 @@ from disentangle_jax.evaluation.protocol import Evaluator
 from disentangle_jax.evaluation.trained import Trained, load_models
 from disentangle_jax.training import Run
 
+# What scores without the ending "_grouped" compare with the factors. Earlier versions
+# compared whole variables and did not write this.
+_SCORED = "dimensions"
+
 
 def evaluate(run: Run) -> dict[str, Any]:
     """Evaluates the last checkpoint of `run` on its test split.
@@ -78,6 +82,7 @@ def _stored(run: Run, step: int) -> dict[str, Any] | None:
     current = (
         not rows.differences(old, new, rows.RESULT)
         and scores["settings"]["step"] == step
+        and scores["settings"].get("scores") == _SCORED
         and scores["evaluators"] == list(protocol.evaluators(run))
     )
     return scores if current else None
@@ -93,10 +98,11 @@ def _evaluate(
         "errors": {},
         "evaluators": list(evaluators),
         "settings": {
-            "split": "test",
+            "split": _split(run),
             "num_train": seen.num_train,
             "num_test": len(seen.indices) - seen.num_train,
             "codes": "mean",
+            "scores": _SCORED,
             "step": int(model.state.step),
             "seed": run.config.train.seed,
             "factors": list(run.test_set.factor_names),
@@ -130,6 +136,13 @@ def _evaluate(
         (run.workdir / stored.ARRAYS).unlink(missing_ok=True)
     files.write_json(run.workdir / stored.SCORES, scores)
     return stored.read_scores(run.workdir)
+
+
+def _split(run: Run) -> str:
+    """Returns where the evaluated examples are from, in words."""
+    if run.config.data.split_recipe == "none":
+        return "the whole dataset, which the model was trained on"
+    return "test"
 
 
 def _entry(score: metrics.Score) -> dict[str, Any]:

@@ -58,6 +58,16 @@ def listed_scores(scores: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(scores["config"].get("eval", {}).get("scores", ()))
 
 
+def scored_factors(scores: Mapping[str, Any], score: str) -> list[str]:
+    """Returns the factors that a score was computed with: those that are not constant.
+
+    They are the columns of its matrices.
+    """
+    left_out = scores["metrics"][score]["settings"].get("constant_factors_left_out", ())
+    names = scores["settings"]["factors"]
+    return [name for place, name in enumerate(names) if place not in left_out]
+
+
 def score_rows(scores: Mapping[str, Any]) -> list[Row]:
     """Returns a row for each number of a ``scores.json``, with its meaning."""
     numbers = {(name, ""): value for name, value in scores["reconstruction"].items()}

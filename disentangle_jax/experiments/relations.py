@@ -36,6 +36,7 @@ _SCORES = ("mig", "sap", "dci")
         "gammas": (1.0, 10.0, 40.0),
         "supervised_weights": (10.0,),
     },
+    reads=("method.tau",),
 )
 class Relations(protocol.Protocol):
     """Two forms of AbsAE by tau and by beta, and three other methods."""

@@ -175,7 +175,11 @@ def per_pixel(
 
 
 def box_blur_mse(
-    x: jax.Array, x_hat: jax.Array, *, radius: int = 31, weight: jax.Array = 3969.0
+    x: jax.Array,
+    x_hat: jax.Array,
+    *,
+    radius: int | None = None,
+    weight: jax.Array | None = None,
 ) -> jax.Array:
     r"""Squared error of images plus squared error of the blurred images.
 
@@ -185,7 +189,7 @@ def box_blur_mse(
     :math:`K` is a square box of side :math:`2r + 1` that sums to 1, applied to each
     channel with zeros beyond the border. With the blur, the distance of two objects
     decreases as they approach one another, even while they do not overlap. This is
-    BoxBlurMSE of Michlo et al. with their defaults (63x63, weight 63²).
+    BoxBlurMSE of Michlo et al., with their box and weight (63×63 and 63²) at 64 px.
 
     The blur is linear and separable, so the difference image is summed along rows and
     then columns: :math:`O(P(H + W))` for P pixels, not :math:`O(P (2r+1)^2)`.
@@ -195,8 +199,9 @@ def box_blur_mse(
     Args:
       x: ``[B, H, W, C]`` observations (the original code standardises them).
       x_hat: predictions, same shape.
-      radius: half the width of the box, pixels.
-      weight: weight of the blurred part.
+      radius: half the width of the box, pixels; None for one less than half the height
+        of the images (31 at 64 px).
+      weight: weight of the blurred part; None for the number of pixels of the box.
 
     Returns:
       ``[B]``, squared units of ``x``, averaged over pixels and channels; at least 0.
@@ -204,6 +209,8 @@ def box_blur_mse(
     x, x_hat = _float_pair("box_blur_mse", x, x_hat, "x_hat")
     if x.ndim != 4:
         raise ValueError(f"box_blur_mse: `x` must be [B, H, W, C], got {x.shape}.")
+    radius = x.shape[1] // 2 - 1 if radius is None else radius
+    weight = (2 * radius + 1) ** 2 if weight is None else weight
     if radius < 0:
         raise ValueError(f"box_blur_mse: `radius` must be at least 0, got {radius}.")
     difference = x - x_hat

@@ -16,11 +16,18 @@ from disentangle_jax.methods.gradient import one_objective
     reference='Chen et al., "Isolating Sources of Disentanglement in VAEs", Eq. 4',
 )
 def beta_tc_vae(
-    model, optimizer, *, likelihood, axis_name, dataset_size, estimator="stratified"
+    model,
+    optimizer,
+    *,
+    likelihood,
+    axis_name,
+    dataset_size,
+    estimator="stratified",
+    kl="sampled",
 ):
     """Returns a beta-TCVAE, which weights the three parts of the KL divergence."""
     objective = functools.partial(
-        losses.beta_tc_vae, dataset_size=dataset_size, estimator=estimator
+        losses.beta_tc_vae, dataset_size=dataset_size, estimator=estimator, kl=kl
     )
     return one_objective(model, objective, optimizer, likelihood, axis_name)
 

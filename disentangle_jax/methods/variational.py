@@ -61,7 +61,7 @@ def info_vae(model, optimizer, *, likelihood, axis_name, kernel="rbf"):
     hyperparameters={"beta": Hyperparameter(1.0, doc="weight of the KL divergence")},
     reference='Zhao et al., "Learning Hierarchical Features from Generative Models"',
 )
-def vlae(model, optimizer, *, likelihood, axis_name, latent_groups):
+def vlae(model, optimizer, *, likelihood, axis_name, latent_groups, kl="analytic"):
     """Returns a variational ladder autoencoder, which logs the KL of each rung."""
-    objective = functools.partial(losses.vlae, latent_groups=latent_groups)
+    objective = functools.partial(losses.vlae, latent_groups=latent_groups, kl=kl)
     return one_objective(model, objective, optimizer, likelihood, axis_name)

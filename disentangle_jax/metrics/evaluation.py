@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from disentangle_jax.metrics.descriptions import ScoreDescription, get, names
 from disentangle_jax.metrics.inputs import ArrayLike, Score, check_arrays
 from disentangle_jax.metrics.intervals import Bootstrap
+from disentangle_jax.registry import split_names
 from disentangle_jax.types import unknown_name
 
 _NEEDS = ("factors", "codes", "full grid")  # what `evaluate` can supply
@@ -41,8 +43,9 @@ def check_scores(
     """Returns the functions of scores that `evaluate` takes, by their names.
 
     Args:
-      scores: names, ``package.module:name`` for scores outside the library; one string
-        with commas, or "all" for all fast and medium scores of codes and factors.
+      scores: names, ``package.module:name`` for scores outside the library, options in
+        parentheses (``dci(estimator=gbt_exact)``); one string with commas, or "all" for
+        all fast and medium scores of codes and factors.
       function: the public function that was called, for the error.
       argument: its argument that holds the names.
 
@@ -52,11 +55,11 @@ def check_scores(
     if scores == "all":
         scores = names(needs=("factors", "codes"), cost=("fast", "medium"))
     elif isinstance(scores, str):
-        scores = tuple(s.strip() for s in scores.split(","))
+        scores = split_names(scores)
     known = names(needs=_NEEDS)
     found: dict[str, Callable] = {}
     for name in scores:
-        if ":" not in name and name not in known:
+        if ":" not in name and name.partition("(")[0] not in known:
             raise unknown_name(function, argument, name, known)
         score = get(name, function, argument)
         if score.description.needs not in _NEEDS:
@@ -80,6 +83,7 @@ def evaluate(
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
     groups: Sequence[int] | None = None,
+    interventions: tuple[Callable, Any] | None = None,
     intervals: bool = False,
     resamples: int = 200,
     seed: int = 0,
@@ -97,6 +101,8 @@ def evaluate(
       factors_test: ``[M, K]`` factors of the held-out codes.
       groups: sizes of multi-dimensional latent variables; scores without a definition
         for them are computed over single dimensions, as their settings show.
+      interventions: ``(encode_fn, dataset)`` from which interventional scores sample
+        images with chosen factors; None: from the rows of `codes`.
       intervals: also compute bootstrap 95 % intervals of the scores that have them: of
         tables and covariances by resampling the training rows, of accuracies by
         resampling the scored rows under the fitted classifier.
@@ -115,11 +121,15 @@ def evaluate(
     results, errors = {}, {}
     for name, score in functions.items():
         grouped = descriptions[name].groups and groups is not None
+        sampled = interventions if descriptions[name].interventional else None
         try:
             results[name] = score(
-                codes, factors, codes_test=codes_test, factors_test=factors_test,
-                seed=seed, **({"groups": groups} if grouped else {}),
-            )  # fmt: skip
+                *(sampled or (codes, factors)),
+                codes_test=codes_test,
+                factors_test=factors_test,
+                seed=seed,
+                **({"groups": groups} if grouped else {}),
+            )
         except (ValueError, ArithmeticError) as error:
             results[name] = Score(dict.fromkeys(descriptions[name].keys, math.nan), {})
             errors[name] = str(error)

@@ -3,6 +3,7 @@
 from disentangle_jax.evaluation import score_rows as score_rows
 from disentangle_jax.evaluation.sections import Figure as Figure
 from disentangle_jax.evaluation.sections import Table as Table
+from disentangle_jax.evaluation.sections import Text as Text
 from disentangle_jax.reports import grids as grids
 from disentangle_jax.reports import plots as plots
 from disentangle_jax.reports.compare import find_runs as find_runs

@@ -5,6 +5,7 @@ Plots are narrow, so that their text can be read on a phone, 360 pixels wide.
 
 import io
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -126,6 +127,48 @@ def score_bars(
         axes.set_title(score, loc="left", fontsize=10)
         axes.set_xlim(right=1.05 * ends[score.partition(".")[0]] or 1.0)
         axes.grid(axis="x", alpha=0.3)
+    return png(figure)
+
+
+class Bar(NamedTuple):
+    """One bar of :func:`sorted_bars`.
+
+    Attributes:
+      label: its name.
+      kind: bars of one kind share a colour.
+      values: its values over seeds.
+      hatched: whether it is hatched.
+    """
+
+    label: str
+    kind: str
+    values: Sequence[float]
+    hatched: bool = False
+
+
+def sorted_bars(bars: Sequence[Bar], x_name: str) -> bytes:
+    """Returns bars in the order of their means, the smallest first, coloured by kind.
+
+    Crosses are seeds.
+    """
+    from matplotlib.patches import Patch
+
+    kinds = list(dict.fromkeys(bar.kind for bar in bars))
+    ordered = sorted(bars, key=lambda bar: np.mean(bar.values))
+    figure = new_figure(0.24 * len(bars) + 1.1)
+    axes = figure.add_subplot(xlabel=x_name)
+    for place, bar in enumerate(ordered):
+        colour = f"C{kinds.index(bar.kind) % 10}"
+        hatch = "//" if bar.hatched else None
+        mean = np.mean(bar.values)
+        axes.barh(place, mean, color=colour, alpha=0.5, hatch=hatch, height=0.7)
+        if len(bar.values) > 1:
+            axes.plot(bar.values, [place] * len(bar.values), "x", color=colour, ms=5)
+    axes.set_yticks(range(len(ordered)), [bar.label for bar in ordered], fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(axis="x", alpha=0.3)
+    shown = [Patch(color=f"C{i % 10}", alpha=0.5, label=k) for i, k in enumerate(kinds)]
+    axes.legend(handles=shown, fontsize=8, loc="lower right")
     return png(figure)
 
 

@@ -106,7 +106,6 @@ def prepare(
     """
     workdir = pathlib.Path(workdir)
     config_lib.check_values(config)
-    _check_steps(config)
     check_workdir(config, workdir)
     lanes = expand(config)
     _check_start(config, lanes)
@@ -115,15 +114,38 @@ def prepare(
             raise unknown_name("config", "train.schedules", name, lanes[0].hyper)
         schedules.create(name, config.train.schedules[name])
     train_set = _training_set(config)
+    config = _in_steps(config, len(train_set.indices))
+    _check_steps(config)
     method = _method(config, train_set)
     _check_input(config, train_set, method)
-    _check_evaluation(config, method)
+    _check_evaluation(config, train_set, method)
     mesh = make_mesh(config, len(lanes), jax.devices() if devices is None else devices)
     test_set = load_split(config, "test")
     run = Run(config, workdir, train_set, test_set, method, lanes, mesh)
     _check_frozen(run)
     _check_constants(run)
     return run
+
+
+def _in_steps(
+    config: ml_collections.ConfigDict, size: int
+) -> ml_collections.ConfigDict:
+    """Returns a config whose length is given in steps, for `size` training examples.
+
+    The last, incomplete batch of all epochs together is left out, and so are steps that
+    do not fill a dispatch.
+    """
+    train = config.train
+    if (train.num_steps > 0) == (train.num_epochs > 0):
+        raise ValueError(
+            "config: one of `train.num_steps` and `train.num_epochs` must be positive "
+            f"and the other 0, got {train.num_steps} and {train.num_epochs}."
+        )
+    if not train.num_epochs:
+        return config
+    steps = train.num_epochs * size // train.batch_size
+    steps -= steps % train.steps_per_dispatch
+    return rows.apply(config, {"train.num_steps": steps, "train.num_epochs": 0})
 
 
 def _method(config: ml_collections.ConfigDict, train_set: data.Dataset) -> Method:
@@ -245,7 +267,7 @@ def load_split(config: ml_collections.ConfigDict, split: str) -> data.Dataset:
 
 def _training_set(config: ml_collections.ConfigDict) -> data.Dataset:
     """Returns the training split without the images that the config leaves out."""
-    train_set = load_split(config, "train")
+    train_set = load_split(config, config.data.train_split)
     if config.data.drop:
         train_set = train_set.drop(**config.data.drop)
     if config.data.hold_out:
@@ -278,20 +300,29 @@ def _check_input(
         raise unknown_name(
             "config", "train.input", config.train.input, ("stream", "device")
         )
-    if config.train.input == "device" and not config.lanes.same_batches:
-        raise ValueError(
-            "config: `train.input` must be 'stream' for lanes with batches of their "
-            "own."
-        )
     if config.train.input == "device" and not method.inputs.can_be_on_device:
         raise ValueError(
             f"config: `train.input` must be 'stream' for {config.method.name!r}, whose "
-            "batches hold more than images."
+            "batches hold labels or documents."
         )
 
 
-def _check_evaluation(config: ml_collections.ConfigDict, method: Method) -> None:
+def _check_evaluation(
+    config: ml_collections.ConfigDict, train_set: data.Dataset, method: Method
+) -> None:
     metrics.check_scores(tuple(config.eval.scores), "config", "eval.scores")
+    sampled = config.eval.interventions
+    if sampled not in ("codes", "dataset"):
+        known = ("codes", "dataset")
+        raise unknown_name("config", "eval.interventions", sampled, known)
+    if sampled == "dataset" and not train_set.is_grid:
+        raise ValueError(
+            "config: `eval.interventions` must be 'codes' for "
+            f"{config.data.name}, which is no complete grid of factors."
+        )
+    parts, known = config.eval.hybrid_parts, ("variables", "dimensions")
+    if parts not in known:
+        raise unknown_name("config", "eval.hybrid_parts", parts, known)
     if not config.eval.fid_weights:
         return
     if "generation" not in (*method.evaluators, *config.eval.evaluators):

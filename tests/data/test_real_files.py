@@ -158,6 +158,9 @@ def test_celeba_published_crop(tmp_path):
     faces = data.load("celeba", data_dir=tmp_path, split="test")
     assert faces.image_shape == (128, 128, 3)
     np.testing.assert_array_equal(faces.indices, [2, 5, 8, 11])
+    for split, indices in data.split_indices(12).items():
+        ours = data.load("celeba", data_dir=tmp_path, split=split, official_parts=False)
+        np.testing.assert_array_equal(ours.indices, indices)
     assert faces.images([0])[0, 4:-4, 4:-4].min() > 190
 
 

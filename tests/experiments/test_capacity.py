@@ -10,7 +10,7 @@ from tests.experiments import made
 def test_capacity_goes_on_from_stage_to_stage(tmp_path, monkeypatch):
     monkeypatch.setattr(capacity, "_IMAGES", 20)  # A batch of 16 and a part of one.
     tested = made.config("capacity", capacities=(1.0, 4.0), pairs=50)
-    tested.method = {"name": "annealed_vae", "c_max": 25.0}
+    tested.method = {"name": "annealed_vae"}
     tested.optimizer.learning_rate = 0.05  # Divergences that are not near zero.
     values = made.values(tested, tmp_path)
     assert list(values["capacities"]) == ["1", "4"]

@@ -139,6 +139,42 @@ def test_step_is_the_gradient_of_the_named_objective(getkey):
     )
 
 
+def test_beta_tc_vae_of_the_study_by_a_loop(getkey):
+    # disentanglement_lib: reconstruction + analytic KL + (beta - 1) TC, with densities
+    # summed over the batch without constants.
+    method = create("beta_tc_vae", estimator="naive", kl="analytic")
+    data = fed(method, batch(getkey(), rows=5))
+    state, key = method.init(getkey(), data), getkey()
+    terms = method.step(key, state, data, hyper("beta_tc_vae"))[1]
+    x = data["image"].astype(jnp.float32) / 255
+    mean, log_var, _ = method.encode(state, x)
+    z = sampling.reparameterize(jax.random.split(key)[0], mean, log_var)
+    logits = np.asarray(method.decode(state, z), np.float64)
+    mean, log_var, z, x = (np.asarray(a, np.float64) for a in (mean, log_var, z, x))
+    error = (np.logaddexp(0, logits) - x * logits).sum() / 5
+    kl = 0.5 * (mean**2 + np.exp(log_var) - log_var - 1).sum() / 5
+    correlation = 0.0
+    for i in range(5):
+        density = np.exp(
+            -0.5 * ((z[i] - mean) ** 2 / np.exp(log_var) + log_var + np.log(2 * np.pi))
+        )
+        together = np.log(density.prod(axis=1).sum())
+        correlation += (together - np.log(density.sum(axis=0)).sum()) / 5
+    expected = error + kl + (3.0 - 1.0) * correlation
+    assert float(terms["loss"]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_vlae_takes_the_form_of_its_kl(getkey):
+    method = create("vlae", kl="sae_code")
+    data = fed(method, batch(getkey()))
+    state = method.init(getkey(), data)
+    _, terms = method.step(getkey(), state, data, hyper("vlae"))
+    mean, log_var, _ = method.encode(state, data["image"].astype(jnp.float32) / 255)
+    std = np.exp(0.5 * np.asarray(log_var, np.float64))
+    kl = 0.5 * (np.asarray(mean, np.float64) ** 2 - np.log(std) + std - 1)
+    assert float(terms["kl"]) == pytest.approx(kl.sum(axis=1).mean(), rel=1e-4)
+
+
 def test_accumulated_gradients_equal_one_large_batch(getkey):
     # A deterministic autoencoder: its loss is a plain mean over the images.
     halves = [batch(getkey())["image"] for _ in range(2)]
