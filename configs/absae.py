@@ -87,11 +87,9 @@ def get_config(preset: str = ""):
     if preset in ("miniature", "quick"):
         config = _small(config)
     if preset == "miniature":
+        config = config_lib.mini(config, size=32, num_steps=36_000)
         config.data.options.noisy_copies = 3
-        config.data.options.size = 32
         method.warmup_steps = 6_000
-        config.train.num_steps = 36_000
-        config.train.checkpoint_every = 1_000
     return config
 
 

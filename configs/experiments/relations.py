@@ -36,6 +36,7 @@ def get_config(preset: str = ""):
     absae = pathlib.Path(__file__).parents[1] / "absae.py"
     config = config_lib.load(f"{absae}:{preset or 'dsprites'}")
     config.lanes.seeds = 3
+    config.eval.scores = ("mig", "sap", "dci")
     config.experiment = experiment = ConfigDict()
     experiment.name = "relations"
     experiment.taus = (10.0, 20.0, 30.0)  # labelled images per combination of factors

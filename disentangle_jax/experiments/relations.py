@@ -19,7 +19,7 @@ import numpy as np
 from disentangle_jax import methods, training
 from disentangle_jax.experiments import protocol, relations_page
 
-_SCORES = ("mig", "sap", "dci")
+_SCORES = ("dci", "mig", "sap")
 
 
 @protocol.define(
@@ -36,7 +36,7 @@ _SCORES = ("mig", "sap", "dci")
         "gammas": (1.0, 10.0, 40.0),
         "supervised_weights": (10.0,),
     },
-    reads=("method.tau",),
+    reads=("method.tau", "eval.evaluators"),
 )
 class Relations(protocol.Protocol):
     """Two forms of AbsAE by tau and by beta, and three other methods."""
@@ -54,6 +54,12 @@ class Relations(protocol.Protocol):
         if not compared:
             return list(_forms(config, {}))
         protocol.check_given(config, "vae_betas", "gammas", "supervised_weights")
+        missing = sorted({*_SCORES} - {*config.eval.scores})
+        if missing:
+            raise ValueError(
+                f"relations: `eval.scores` must include {', '.join(missing)} to "
+                "compare with other methods; or set `experiment.baselines` to False."
+            )
         tau = _settings(config)["tau"]
         if tau not in options.taus:
             raise ValueError(
@@ -78,9 +84,8 @@ def _rows(name: str, values: Sequence[float]) -> list[dict[str, float]]:
 
 
 def _scored(config: ml_collections.ConfigDict) -> dict[str, Any]:
-    """Returns fields of all models that Table 1 compares: one scoring for all."""
-    evaluators = (*config.eval.evaluators, "validation")
-    return {"eval.scores": _SCORES, "eval.evaluators": evaluators}
+    """Returns fields of all models that Table 1 compares."""
+    return {"eval.evaluators": (*config.eval.evaluators, "validation")}
 
 
 def _forms(

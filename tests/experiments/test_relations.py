@@ -14,6 +14,7 @@ from tests.training import tiny
 def config(**options):
     tested = tiny.absae(warmup_steps=1)
     tested.data.split_recipe = "sae_code"
+    tested.eval.scores = ("dci", "mig", "sap")
     tested.train.update(num_steps=2, log_every=1, checkpoint_every=2)
     # The other methods have no such rate, and must do without its schedule.
     tested.train.schedules.relation_learning_rate = ("linear", 1.0, 0.5, 0, 2)
@@ -71,7 +72,13 @@ def test_betas_are_trained_once(tmp_path):
 
 def test_accuracies_stand_beside_published_ones(finished):
     _, folder, page = finished
-    for title in ("Table 4", "Table 5", "Fig. 2", "Fig. 3", "differs from the paper"):
+    for title in (
+        "Table 4",
+        "Table 5",
+        "Fig. 2",
+        "Fig. 3",
+        "Differences from the paper",
+    ):
         assert title in page
     for figure in ("figure_2", "figure_3"):
         assert (folder / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
@@ -165,11 +172,14 @@ def test_published_cells_of_table_4_contradict_themselves(relations, impossible)
 def test_wrong_configs(tmp_path):
     other = config()
     other.method = {"name": "vae"}
+    unscored = config()
+    unscored.eval.scores = ("dci",)
     swept = config()
     swept.lanes.sweep["method.tau"] = (1.0, 2.0)
     for wrong, message in (
         (other, "`method.name` must be 'absae'"),
         (swept, "`lanes.sweep` must be empty"),
+        (unscored, "`eval.scores` must include mig, sap"),
         (config(taus=()), "`experiment.taus` must not be empty"),
         (config(taus=(2.0,)), "`experiment.taus` must include `method.tau`, 3"),
     ):
