@@ -13,7 +13,8 @@ deviation the page reports. AbsAE as the paper has it and our variant with label
 images in every step (``configs/absae_labelled.py``) are trained side by side.
 ``:quick`` is for a 2-core CPU: ``configs/absae.py:quick`` on a rendered dSprites with
 three numbers of labels, one seed, and one hyperparameter value for each other method.
-``:mini`` is the same at 32 px with three seeds. Both need no download. ``--config.experiment.baselines=False`` omits the other methods,
+``:mini`` is the same at 32 px with three seeds. Both need no download.
+``--config.experiment.baselines=False`` omits the other methods,
 ``--config.experiment.labelled_batch=0`` our variant.
 
 Expected: accuracy grows with tau. Relations lead to the right region at depth 10 as
