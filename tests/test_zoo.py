@@ -1,5 +1,6 @@
 """Exported models load back bit for bit, and the shipped ones work."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -17,15 +18,15 @@ def test_export_loads_back_bit_for_bit(evaluated, tmp_path, capsys):
     assert commands.get("export")([str(evaluated), str(path)])() == 0
     model, loaded = evaluation.load(evaluated), evaluation.load_exported(path)
     for part in ("params", "model_state"):
-        np.testing.assert_equal(getattr(loaded.state, part), getattr(model.state, part))
+        own, read = getattr(model.state, part), getattr(loaded.state, part)
+        jax.tree.map(np.testing.assert_array_equal, read, own)
     images = loaded.run.test_set.images(np.arange(3))
     np.testing.assert_array_equal(loaded.encode(images), model.encode(images))
     codes = model.encode(images)
     np.testing.assert_array_equal(loaded.decode(codes), model.decode(codes))
     assert int(loaded.state.step) == int(model.state.step)
-    assert "scores: " in evaluation.read_card(
-        path
-    ) and "commit: " in loaded.run.config.to_json() + evaluation.read_card(path)
+    card = evaluation.read_card(path)
+    assert "scores: " in card and "commit: " in card
 
 
 @pytest.mark.parametrize("kept", [0, 3, 100, -5])
