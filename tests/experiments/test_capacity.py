@@ -21,7 +21,7 @@ def test_capacity_goes_on_from_stage_to_stage(tmp_path, monkeypatch):
     assert len(measured["divergences"]) == 3 and min(measured["divergences"]) >= 0
     assert len(measured["known"]) == 6
     second = training.read_config(tmp_path / "capacity-4")
-    assert second.train.start_from == str(tmp_path / "capacity-1")
+    assert second.train.start_from == "{workdir}/../capacity-1"
     # The capacity grows linearly over both stages, 4 nats in 8 steps.
     first = training.read_config(tmp_path / "capacity-1")
     for stage, start, end, steps in ((first, 0.0, 1.0, 2), (second, 1.0, 4.0, 6)):
