@@ -3,7 +3,7 @@
 import pytest
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import evaluation, training
+from disentangle_jax import evaluation, experiments, training
 from disentangle_jax.experiments import overlap
 from tests.experiments import made
 from tests.training import tiny
@@ -69,3 +69,10 @@ def test_the_paper_has_no_split_and_its_seeds_order_the_images():
     for preset in ("", ":spacing"):
         config = config_lib.load(f"{tiny.ROOT}/configs/experiments/overlap.py{preset}")
         assert config.data.split_recipe == "none" and not config.lanes.same_batches
+
+
+@pytest.mark.parametrize("preset, models", [("", 40), (":spacing", 160)])
+def test_presets_train_the_models_of_table_4(preset, models, tmp_path):
+    config = config_lib.load(f"{tiny.ROOT}/configs/experiments/overlap.py{preset}")
+    experiment = experiments.prepare(config, tmp_path)
+    assert sum(pack.models for pack in experiment.packs) == models
