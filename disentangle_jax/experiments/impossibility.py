@@ -202,7 +202,7 @@ def _parts(
         ),
         reports.Table(
             "scores",
-            "One is disentangled, the other is not",
+            "Scores of both codes",
             "Scores of the codes of test images before and after f. The smallest "
             f"derivative of f, |∂f_i/∂u_j|, is {np.abs(matrix).min():.3f}: every new "
             "latent depends on all old ones.",
@@ -230,7 +230,7 @@ def _traversals(trained: evaluation.Trained, matrix: np.ndarray) -> reports.Figu
     return reports.Figure(
         "traversals",
         "Traversals of both codes",
-        "Each row varies one latent from -2 to 2. On the right every latent changes "
-        "everything that any latent on the left changes.",
+        "Each row varies one latent from -2 to 2. A row on the right varies all of the "
+        "latents on the left at once, by a row of A.",
         reports.grids.png(reports.grids.panels(sheets, 2)),
     )

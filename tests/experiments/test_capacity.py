@@ -32,8 +32,8 @@ def test_capacity_goes_on_from_stage_to_stage(tmp_path, monkeypatch):
     assert (tmp_path / "reconstructions.png").exists()
     assert "Differences from the paper" in (tmp_path / "report.html").read_text()
     # By hand, over all of the images.
-    model = evaluation.load(tmp_path / "capacity-4")
-    test_set = model.run.test_set
+    run = training.prepare(second, tmp_path / "capacity-4")
+    model, test_set = next(evaluation.load_models(run)), run.test_set
     chosen = np.random.default_rng(0).permutation(test_set.indices)[:20]
     x = (test_set.images(chosen) / 255).astype(np.float32)
     mean, log_var, _ = model.run.method.encode(model.state, x)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from disentangle_jax import evaluation, metrics
+from disentangle_jax import evaluation, metrics, training
 from disentangle_jax.experiments import impossibility
 from tests.experiments import made
 
@@ -56,11 +56,12 @@ def test_the_page_shows_both_codes(tmp_path):
     assert values["kl"]["f(z)"] == pytest.approx(values["kl"]["z"], rel=1e-4)
     assert values["distribution"]["images"]["largest difference in grey levels"] <= 1
     # The scores of both codes, by hand.
-    model = evaluation.load(tmp_path / "model")
-    chosen = np.random.default_rng(0).permutation(model.run.test_set.indices)[:40]
-    mean = model.codes(model.run.test_set, chosen)
+    folder = tmp_path / "model"
+    run = training.prepare(training.read_config(folder), folder)
+    chosen = np.random.default_rng(0).permutation(run.test_set.indices)[:40]
+    mean = next(evaluation.load_models(run)).codes(run.test_set, chosen)
     turned = (mean @ impossibility.householder(3, 0.3).T).astype(np.float32)
-    factors = model.run.test_set.factors(chosen)
+    factors = run.test_set.factors(chosen)
     for name, codes in (("z", mean), ("f(z)", turned)):
         expected = metrics.irs(codes, factors)
         assert values["scores"][name]["irs"] == pytest.approx(float(expected))
