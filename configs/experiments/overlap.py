@@ -34,7 +34,6 @@ def get_config(preset: str = ""):
     config.data.standardize = True
     config.data.changed_factors = "uniform"
     config.model.name = "conv64"
-    config.model.latent_dim = 25
     config.model.kernel_variant = "michlo"
     config.optimizer.learning_rate = 1e-3
     config.train.batch_size = 256

@@ -168,13 +168,7 @@ class Dataset:
         return images.reshape(*indices.shape, *self.image_shape)
 
     def noisy_images(self, indices: np.ndarray, seeds: ArrayLike) -> np.ndarray:
-        """Returns images of valid ``indices``, with noise drawn by the given seeds.
-
-        Args:
-          indices: ``[n]`` int64.
-          seeds: ``[n, words]`` integers, the seed of each image; without effect for
-            datasets without noise.
-        """
+        """Returns images of valid ``indices [n]``, with noise by ``seeds [n, words]``."""
         images = self._images(indices)
         if self.noise is not None and len(indices):
             images = add_noise(self.noise, images, seeds)

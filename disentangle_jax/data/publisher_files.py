@@ -6,6 +6,7 @@ import os
 import pathlib
 import pickle
 import tempfile
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,17 +59,35 @@ def find(
     )
 
 
-def check_md5(path: pathlib.Path, expected: str) -> None:
-    """Raises ValueError unless a file has the published MD5 sum."""
+def md5_sum(path: pathlib.Path) -> str:
+    """Returns the MD5 sum of a file."""
     digest = hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
         while block := file.read(1 << 22):
             digest.update(block)
-    if digest.hexdigest() != expected:
+    return digest.hexdigest()
+
+
+def check_md5(path: pathlib.Path, expected: str) -> None:
+    """Raises ValueError unless a file has the published MD5 sum."""
+    found = md5_sum(path)
+    if found != expected:
         raise ValueError(
-            f"data.prepare: {path} must have the MD5 sum {expected}, got "
-            f"{digest.hexdigest()}. The download is incomplete or another version: "
-            "delete the file and fetch it again."
+            f"data.prepare: {path} must have the MD5 sum {expected}, got {found}. The "
+            "download is incomplete or another version: delete the file and fetch it "
+            "again."
+        )
+
+
+def warn_of_replaced(
+    description: DatasetDescription, path: pathlib.Path, *, md5: str = ""
+) -> None:
+    """Warns where a file has the name, or the MD5 sum, of one that was replaced."""
+    if path.name in description.replaced or md5 in description.replaced.values():
+        warnings.warn(
+            f"data.load: {path} is an old file of {description.name}, which its "
+            f"publisher replaced because it is corrupt. {description.advice()}",
+            stacklevel=2,
         )
 
 
