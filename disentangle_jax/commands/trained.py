@@ -14,7 +14,7 @@ from disentangle_jax.commands.arguments import (
 @define("evaluate RUN [--config.eval.FIELD=VALUE]")
 def evaluate(argv: list[str]) -> Callable[[], int]:
     """Evaluate a trained run: scores.json, pictures and report.html."""
-    from disentangle_jax import evaluation
+    from disentangle_jax import evaluation, training
 
     parser = Parser(evaluate)
     parser.add_folder()
@@ -24,8 +24,9 @@ def evaluate(argv: list[str]) -> Callable[[], int]:
     evaluation.check_trained(prepared)
 
     def work() -> int:
-        evaluation.evaluate(prepared)
-        return print_reports(evaluation.folders(prepared))
+        with training.writing(prepared.workdir):
+            evaluation.evaluate(prepared)
+            return print_reports(evaluation.folders(prepared))
 
     return work
 

@@ -2,10 +2,11 @@
 
 Synopsis::
 
-    scores = evaluation.evaluate(run)          # scores.json, pictures.npz
-    model = evaluation.load("runs/sae-quick")  # a Trained
+    model = evaluation.fit(config, "runs/mine", dataset=mine)  # trains; a Trained
+    model = evaluation.load("runs/mine")       # the same later, without the dataset
     codes = model.encode(images)
     images = model.decode(codes)
+    scores = evaluation.evaluate(model.run)    # of a run: scores.json, pictures.npz
 
 What is computed is up to evaluators (:func:`define`), which the method and
 ``config.eval.evaluators`` name.
@@ -44,6 +45,7 @@ from disentangle_jax.evaluation.sections import Section as Section
 from disentangle_jax.evaluation.sections import Sheet as Sheet
 from disentangle_jax.evaluation.sections import Table as Table
 from disentangle_jax.evaluation.sections import Text as Text
+from disentangle_jax.evaluation.stored import REPORT as REPORT
 from disentangle_jax.evaluation.stored import Row as Row
 from disentangle_jax.evaluation.stored import read_arrays as read_arrays
 from disentangle_jax.evaluation.stored import read_scores as read_scores
@@ -53,5 +55,6 @@ from disentangle_jax.evaluation.trained import Networks as Networks
 from disentangle_jax.evaluation.trained import Trained as Trained
 from disentangle_jax.evaluation.trained import check_trained as check_trained
 from disentangle_jax.evaluation.trained import encode_images as encode_images
+from disentangle_jax.evaluation.trained import fit as fit
 from disentangle_jax.evaluation.trained import load as load
 from disentangle_jax.evaluation.trained import load_models as load_models

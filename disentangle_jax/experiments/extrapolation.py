@@ -64,11 +64,15 @@ class Extrapolation(protocol.Protocol):
         dataset, indices = _novel(config)
         errors: dict[str, dict[str, list[float]]] = {}
         strips: dict[str, list[np.ndarray]] = {}
+        numbers: dict[str, dict[str, float]] = {}
         for name in config.experiment.models:
             errors[name], strips[name] = {}, []
             for column in _COLUMNS:
                 stage = models[f"{name}/{'first' if column == 'neither' else column}"]
                 errors[name][column] = [_error(m, dataset, indices) for m in stage]
+                for model, error in zip(stage, errors[name][column]):
+                    folder = model.run.workdir.relative_to(workdir).as_posix()
+                    numbers[folder] = {"novel_mse_x1000": error}
                 first = stage[0].load()
                 shown = dataset.images(indices[:_SHOWN])
                 strips[name].append(first.decode_all(first.encode(shown)))
@@ -81,7 +85,7 @@ class Extrapolation(protocol.Protocol):
         values = {"mse_x1000": errors, "untrained": weak, "novel_images": len(indices)}
         factor = config.experiment.factor
         return protocol.Result(
-            f"Extrapolation to new values of {factor}", values, parts
+            f"Extrapolation to new values of {factor}", values, parts, numbers
         )
 
 

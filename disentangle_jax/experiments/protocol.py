@@ -10,6 +10,7 @@ other run, so that a protocol that was stopped continues where it stopped.
 import dataclasses
 import functools
 import json
+import os
 import pathlib
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -277,7 +278,8 @@ def _started(pack: Pack, workdir: pathlib.Path) -> Pack:
     """Returns a pack that starts from the run before it, if there is one."""
     if not pack.after:
         return pack
-    start = {"train.start_from": str(workdir / pack.after)}
+    before = os.path.relpath(workdir / pack.after, workdir / pack.name)
+    start = {"train.start_from": f"{{workdir}}/{before}"}
     return pack._replace(config=rows.apply(pack.config, start))
 
 
@@ -313,12 +315,15 @@ def run(experiment: Experiment) -> pathlib.Path:
             Model(alone, lambda name=pack.name, place=place: load(name)[place])
             for place, alone in enumerate(prepared.models())
         )
-        if evaluation.is_complete(prepared):
+        evaluated = evaluation.is_complete(prepared)
+        if not evaluated:
+            training.train(prepared)
+            evaluation.evaluate(prepared)
+        undrawn = [f for f in evaluation.folders(prepared) if not reports.is_drawn(f)]
+        if evaluated and not undrawn:
             print("already trained and evaluated")
             continue
-        training.train(prepared)
-        evaluation.evaluate(prepared)
-        for folder in evaluation.folders(prepared):
+        for folder in undrawn:
             reports.write(folder)
         spent += time.monotonic() - began
         done += pack.work
@@ -330,6 +335,7 @@ def _write_result(
 ) -> pathlib.Path:
     written = {
         "values": result.values,
+        "models": {name: dict(numbers) for name, numbers in result.models.items()},
         "config": json.loads(config.to_json()),
         **training.recipe(),
     }

@@ -8,9 +8,11 @@ class and feature?
 """
 
 import functools
-import json
+import io
 import pathlib
+import zlib
 from collections.abc import Mapping
+from typing import Any
 
 import ml_collections
 import numpy as np
@@ -50,7 +52,7 @@ class ZeroShot(protocol.Protocol):
         _check(config)
         method = {"name": options.baseline, "beta": options.baseline_beta}
         baseline = {"model.discrete": (), "method": method}
-        held_out = {"data.hold_out": str(workdir / "held_out.npy")}
+        held_out = {"data.hold_out": "{workdir}/../held_out.npy"}
         before = functools.partial(_prune, config, workdir)
         stages = []
         for name, fields in ((config.method.name, {}), (options.baseline, baseline)):
@@ -158,8 +160,11 @@ def _prune(
     config: ml_collections.ConfigDict, workdir: pathlib.Path, models: protocol.Models
 ) -> None:
     """Writes which training images are removed, and the feature that decided it."""
-    if (workdir / "held_out.npy").exists():
-        return
+    path = workdir / "held_out.npy"
+    if path.exists():
+        if zlib.crc32(path.read_bytes()) == _stored_feature(workdir)["crc32"]:
+            return
+        raise files.Damaged(f"{path}: is damaged; move it away to write it again.")
     options = config.experiment
     whole = _first_model(config, models)
     train_set = whole.run.train_set
@@ -168,14 +173,20 @@ def _prune(
     removed = in_combinations(feature, codes, labels, options.combinations)
     bounds = {str(label): bound for label, bound in feature.bounds.items()}
     counts = {"removed": int(removed.sum()), "of": len(removed)}
+    indices = io.BytesIO()
+    np.save(indices, train_set.indices[removed])
+    counts["crc32"] = zlib.crc32(indices.getvalue())
     stored = feature._asdict() | {"bounds": bounds} | counts
     files.write_json(workdir / "feature.json", stored)
-    with files.new_file(workdir / "held_out.npy") as path, path.open("wb") as file:
-        np.save(file, train_set.indices[removed])
+    files.write_bytes(path, indices.getvalue())
+
+
+def _stored_feature(workdir: pathlib.Path) -> dict[str, Any]:
+    return files.read_json(workdir / "feature.json")
 
 
 def _read_feature(workdir: pathlib.Path) -> Feature:
-    stored = json.loads((workdir / "feature.json").read_text())
+    stored = _stored_feature(workdir)
     bounds = {int(k): tuple(v) for k, v in stored["bounds"].items()}
     return Feature(stored["latent"], stored["sign"], stored["correlation"], bounds)
 

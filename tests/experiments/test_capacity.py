@@ -18,7 +18,7 @@ def test_capacity_goes_on_from_stage_to_stage(tmp_path, monkeypatch):
     assert len(measured["divergences"]) == 3 and min(measured["divergences"]) >= 0
     assert len(measured["known"]) == 6
     second = training.read_config(tmp_path / "capacity-4")
-    assert second.train.start_from == str(tmp_path / "capacity-1")
+    assert second.train.start_from == "{workdir}/../capacity-1"
     assert (second.method.c_max, second.method.threshold) == (4.0, 1.0)
     # By hand, over all of the images.
     model = evaluation.load(tmp_path / "capacity-4")
