@@ -41,9 +41,7 @@ def get_config(preset: str = ""):
     experiment.name = "relations"
     experiment.taus = (10.0, 20.0, 30.0)  # labelled images per combination of factors
     experiment.betas = (0.05, 0.2, 1.0)  # of AbsAE, for the trade-off
-    experiment.labelled_batch = (
-        32  # labelled images per step of our variant; 0: not run
-    )
+    experiment.labelled_batch = 32  # labelled images per step of our variant, or 0
     experiment.label_weight = 1.0  # their weight
     experiment.baselines = True  # whether to train other methods, given several factors
     experiment.vae_betas = (1.0, 4.0, 16.0)
