@@ -16,8 +16,7 @@ Command::
 trains on a rendered dSprites, which needs no download. ``:dsprites`` uses the
 publisher's file, ``:symbols`` the handwritten symbols of HWF, and ``:shapes3d`` 3D
 Shapes (``--config.data.name=rendered_shapes3d_120`` for our rendering of it).
-``:quick`` takes a few minutes on a 2-core CPU: it has narrow networks and higher
-learning rates with a smaller beta.
+``:quick`` has narrow networks and few steps, which take a few minutes on a 2-core CPU.
 
 The report shows the decoded regions, relations on test images, and accuracies like
 those of the paper's Tables 4 and 5. To use your own relations, call
@@ -85,7 +84,7 @@ def get_config(preset: str = ""):
         method.warmup_steps = _steps(1_000, 36_486)
         config.train.num_steps = _steps(6_000, 36_486)
     if preset == "quick":
-        config = _quick(config)
+        config = _small(config)
     return config
 
 
@@ -94,7 +93,7 @@ def _steps(epochs: int, images: int) -> int:
     return epochs * images // 1024
 
 
-def _quick(config):
+def _small(config):
     """Returns `config` with narrow networks, small batches and fewer steps."""
     config.data.options.noisy_copies = 0
     config.model.channels = 8

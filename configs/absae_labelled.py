@@ -29,5 +29,6 @@ def get_config(preset: str = ""):
     config.method.label_weight = 1.0
     if preset == "quick":
         config.method.label_weight = 0.1
+    if preset == "quick":
         config.train.num_steps = 2000
     return config

@@ -20,7 +20,7 @@ LAYERS = (
     {"evaluation"},
     {"reports"},
     {"experiments"},
-    {"sweep"},
+    {"sweep", "zoo"},
     {"commands", "main"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

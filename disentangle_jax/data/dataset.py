@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from disentangle_jax.batching import in_batches
+from disentangle_jax.data.noise import Noise, add_noise
 from disentangle_jax.data.pairing import Combinations, Pairs, pair_factors
 from disentangle_jax.data.resizing import area_average
 from disentangle_jax.data.splits import split_indices
@@ -20,20 +20,6 @@ def generator(words: Sequence[int]) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
 
 
-def _seeded(noise: Callable) -> Callable:
-    """Returns ``noise`` with a key made of words ``[w]`` uint32."""
-
-    def seeded(words: jax.Array, image: jax.Array) -> jax.Array:
-        key = jax.random.key(0)
-        for word in words:
-            key = jax.random.fold_in(key, word)
-        return noise(key, image)
-
-    return seeded
-
-
-# Images that noise is added to in one compiled call.
-_NOISY_AT_ONCE = 64
 _draw_partners = jax.jit(pair_factors, static_argnums=2, static_argnames=("k",))
 
 
@@ -96,7 +82,7 @@ class Dataset:
         length: int | None = None,
         render: Callable[[ArrayLike], jax.Array] | None = None,
         copies: int = 1,
-        noise: Callable[[jax.Array, jax.Array], jax.Array] | None = None,
+        noise: Noise | None = None,
         in_memory: np.ndarray | None = None,
         packed: np.ndarray | None = None,
     ):
@@ -111,7 +97,6 @@ class Dataset:
         self.packed = packed
         self.noise = noise
         self._images = images
-        self._add_noise = None if noise is None else jax.jit(jax.vmap(_seeded(noise)))
         self._table = None if factor_table is None else np.asarray(factor_table)
         if self._table is not None and not self.continuous:
             self._table = self._table.astype(np.int64)
@@ -192,12 +177,7 @@ class Dataset:
         """
         images = self._images(indices)
         if self.noise is not None and len(indices):
-            seeds = np.asarray(seeds).astype(np.uint32)
-            images = in_batches(
-                lambda rows: self._add_noise(seeds[rows], images[rows]),
-                np.arange(len(indices)),
-                _NOISY_AT_ONCE,
-            )
+            images = add_noise(self.noise, images, seeds)
         return self.shrink(images)
 
     def resized(self, size: int) -> "Dataset":

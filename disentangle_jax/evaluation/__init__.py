@@ -15,6 +15,10 @@ What is computed is up to evaluators (:func:`define`), which the method and
 from disentangle_jax.evaluation.examples import Examples as Examples
 from disentangle_jax.evaluation.examples import Seen as Seen
 from disentangle_jax.evaluation.examples import training_codes as training_codes
+from disentangle_jax.evaluation.exported import SUFFIX as SUFFIX
+from disentangle_jax.evaluation.exported import export as export
+from disentangle_jax.evaluation.exported import load_exported as load_exported
+from disentangle_jax.evaluation.exported import read_card as read_card
 from disentangle_jax.evaluation.generation import Generation as Generation
 from disentangle_jax.evaluation.generation import check_generates as check_generates
 from disentangle_jax.evaluation.generation import sample as sample

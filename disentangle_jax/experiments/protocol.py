@@ -379,6 +379,34 @@ def check_empty(
             )
 
 
+def kept(
+    model: Model,
+    name: str,
+    settings: Mapping[str, Any],
+    compute: Callable[[], dict[str, Any]],
+) -> dict[str, Any]:
+    """Returns values about a model from a file in its folder, computed where missing.
+
+    Args:
+      model: the model.
+      name: name of the file, without ``.json``.
+      settings: what the values depend on beside the model and its evaluation. Values
+        of other settings are computed again.
+      compute: returns the values; what JSON can hold.
+    """
+    path = model.run.workdir / f"{name}.json"
+    made_of = rows.fingerprint(rows.flat(model.run.config))
+    recipe = json.loads(json.dumps({"model": made_of, **settings}))
+    if path.exists():
+        stored = json.loads(path.read_text())
+        if stored["settings"] == recipe:
+            return stored["values"]
+    values = compute()
+    written = {"values": values, "settings": recipe, **training.recipe()}
+    files.write_json(path, written)
+    return values
+
+
 def deviations(*lines: str) -> reports.Text:
     """Returns the section of a page that lists where it differs from the paper."""
     return reports.Text(

@@ -206,11 +206,20 @@ def bar_rows(
 
 
 def lines(
-    curves: Mapping[str, Mapping[float, Sequence[float]]], x_name: str, y_name: str
+    curves: Mapping[str, Mapping[float, Sequence[float]]],
+    x_name: str,
+    y_name: str,
+    *,
+    logarithmic: bool = False,
 ) -> bytes:
-    """Returns a line per curve, ``{x: values over seeds}``, through the means."""
+    """Returns a line per curve, ``{x: values over seeds}``, through the means.
+
+    `logarithmic` is about the horizontal axis.
+    """
     figure = new_figure(3.6)
     axes = figure.add_subplot(xlabel=x_name, ylabel=y_name)
+    if logarithmic:
+        axes.set_xscale("log", base=2)
     _draw_lines(axes, curves)
     axes.legend(fontsize=7)
     return png(figure)

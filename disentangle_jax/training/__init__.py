@@ -31,6 +31,8 @@ from disentangle_jax.training.run import Run as Run
 from disentangle_jax.training.run import load_split as load_split
 from disentangle_jax.training.run import prepare as prepare
 from disentangle_jax.training.states import restore as restore
+from disentangle_jax.training.stored_runs import describe_dataset as describe_dataset
+from disentangle_jax.training.stored_runs import described_run as described_run
 from disentangle_jax.training.stored_runs import open_run as open_run
 from disentangle_jax.training.workdir import InUse as InUse
 from disentangle_jax.training.workdir import check_workdir as check_workdir

@@ -236,7 +236,6 @@ def test_a_protocol_that_trains_nothing_refuses_fields_of_training(tmp_path):
             "some, but not all, of 0 … 3",
         ),
         ("extrapolation", {"factor": "shap"}, {}, "did you mean 'shape'"),
-        ("extrapolation", {"novel_split": "tset"}, {}, "did you mean 'test'"),
         ("extrapolation", {}, {"optimizer.frozen": ("encoder",)}, "must be empty"),
         ("extrapolation", {}, {"data.drop": {"shape": (1,)}}, "`data.drop` must be"),
         ("overlap", {"frameworks": ("vae",)}, {}, "did you mean 'beta_vae'"),

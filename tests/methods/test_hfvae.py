@@ -272,10 +272,13 @@ def test_faces_can_be_trained_on(real_data, tmp_path):
     schedule = "('linear', 1.0, 0.15, 0, 10000)"
     overrides = [
         f"--config.data.data_dir={folder}",
+        "--config.train.batch_size=128",  # of 700 images
         f"--config.train.schedules.temperature={schedule}",
     ]
     run = training.prepare(config_lib.load(f"{path}:celeba", overrides), tmp_path)
     assert run.train_set.image_shape == (64, 64, 3)
+    assert run.config.data.options.size == 64  # of the published 128
+    assert run.config.model.name == "hfvae-conv"
     assert run.method.latent_groups == (1,) * 20 + (2,)
     config = run.config
     for wrong in (0.0, -1.0):
@@ -299,7 +302,8 @@ def test_presets_have_the_sizes_of_table_2():
         assert config.method.temperature == 0.66
         assert config.method.concrete_density == "pmf"  # as in the authors' code
         if preset != "quick":
-            assert (config.train.num_steps, config.train.num_epochs) == (0, 200)
+            epochs = 100 if preset == "celeba" else 200
+            assert (config.train.num_steps, config.train.num_epochs) == (0, epochs)
     with pytest.raises(ValueError, match="Did you mean 'fashion'"):
         config_lib.load(f"{path}:fashon")
 

@@ -18,6 +18,7 @@ SHAPE = (8, 8, 1)
 
 # What each method needs beyond its defaults.
 HYPER = {
+    "anchor_vae": {"lambda_": 0.5},
     "beta_vae": {"beta": 2.0},
     "annealed_vae": {"c_max": 5.0, "threshold": 4.0},
     "beta_tc_vae": {"beta": 3.0},
@@ -472,3 +473,39 @@ def test_methods_are_immutable():
         method.axis_name = "data"
     assert method.evaluators == ("codes", "reconstruction", "generation")
     assert method.constants(None, [], seed=0) == {} and not method.refit_due(0)
+
+
+def test_anchor_vae_rewards_the_information_of_its_anchors(getkey):
+    """The loss is the ELBO minus lambda times I(x; z_a), written out in float64."""
+    method = create("anchor_vae", anchors=(2, 0))
+    data = fed(method, batch(getkey()))
+    state, key = method.init(getkey(), data), getkey()
+    _, plain = method.step(key, state, data, hyper("anchor_vae") | {"lambda_": 0.0})
+    _, terms = method.step(key, state, data, hyper("anchor_vae"))
+    gain = float(plain["loss"] - terms["loss"])
+    assert gain == pytest.approx(0.5 * float(terms["anchor_information"]), rel=1e-3)
+    x = jnp.asarray(data["image"], jnp.float32) / 255
+    posterior = method.encode(state, x)
+    draw_key, _ = jax.random.split(key)
+    z = method.draw_codes(draw_key, posterior)
+    z, mean, log_var = (
+        np.asarray(a, np.float64)[:, [2, 0]] for a in (z, *posterior[:2])
+    )
+    rows, size = len(z), 100
+    want = 0.0
+    for i in range(rows):
+        logs = [
+            -0.5
+            * (
+                np.log(2 * np.pi)
+                + log_var[j]
+                + (z[i] - mean[j]) ** 2 / np.exp(log_var[j])
+            )
+            for j in range(rows)
+        ]
+        q = np.exp([log.sum() for log in logs])
+        others = (size - 1) / (size * (rows - 1)) * (q.sum() - q[i])
+        want += np.log(q[i] / (q[i] / size + others)) / rows
+    assert float(terms["anchor_information"]) == pytest.approx(want, rel=1e-4, abs=1e-5)
+    with pytest.raises(ValueError, match="`anchors` must be indices of the 3 latents"):
+        create("anchor_vae", anchors=(3,))

@@ -25,12 +25,13 @@ SMALL = {
     "conv64": ((32, 32, 3), {"channel_scale": 0.25}),
     "fc1200": ((16, 16, 1), {"width": 20}),
     "hfvae-mlp": ((28, 28, 1), {"widths": (20,), "head_width": 10}),
+    "hfvae-conv": ((16, 16, 3), {"channels": (4, 8), "width": 10}),
     "prodlda": ((30,), {}),
     "nvdm": ((30,), {"width": 20}),
     "absae": ((45, 45, 1), {"channels": 8}),
     "vlae-original": ((28, 28, 1), {"channels": (4, 8), "width": 16}),
 }
-STATEFUL = ("prodlda", "absae", "vlae-original")
+STATEFUL = ("prodlda", "absae", "vlae-original", "hfvae-conv")
 # Side of the smallest feature map of each version of conv64.
 VARIANT_SIDES = {"dlib": 4, "burgess": 4, "michlo": 5}
 
@@ -61,8 +62,8 @@ def test_contract(name, getkey):
     posterior, logits = outputs(variables, x)
     stochastic = posterior.log_var is not None
     assert stochastic == (
-        name in ("vae", "conv64", "fc1200", "hfvae-mlp", "prodlda", "nvdm")
-        or name.startswith("vlae")
+        name in ("vae", "conv64", "fc1200", "prodlda", "nvdm")
+        or name.startswith(("vlae", "hfvae"))
     )
     assert posterior.mean.dtype == jnp.float32
     if stochastic:
@@ -125,6 +126,7 @@ def test_groups():
         "hfvae-mlp", (28, 28, 1), latent_dim=6, groups=(4, 2), discrete=(3, 5)
     )
     assert hfvae.latent_groups == (4, 2, 1, 1)
+    assert models.create("hfvae-conv", (64, 64, 3)).latent_groups == (20, 1)
 
 
 def test_hfvae_means_depend_on_the_discrete_draw(getkey):
