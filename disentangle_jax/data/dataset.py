@@ -1,5 +1,6 @@
 """The class of all datasets: images and factors by index."""
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -7,7 +8,9 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from disentangle_jax.data.pairing import pair_factors
+from disentangle_jax.data.noise import Noise, add_noise
+from disentangle_jax.data.pairing import Combinations, Pairs, pair_factors
+from disentangle_jax.data.resizing import area_average
 from disentangle_jax.data.splits import split_indices
 from disentangle_jax.types import unknown_name
 
@@ -26,23 +29,6 @@ class Sample(NamedTuple):
     images: np.ndarray
     factors: np.ndarray
     indices: np.ndarray
-
-
-class Pairs(NamedTuple):
-    """Pairs of images that differ in a few factors.
-
-    Attributes:
-      images1, images2: ``[n, H, W, C]``.
-      factors1, factors2: ``[n, K]``.
-      changed: ``[n, K]`` bool, the factors that were drawn again (with the rule
-        ``"dlib"`` a factor may keep its value).
-    """
-
-    images1: np.ndarray
-    images2: np.ndarray
-    factors1: np.ndarray
-    factors2: np.ndarray
-    changed: np.ndarray
 
 
 class Dataset:
@@ -66,19 +52,22 @@ class Dataset:
       factor_names: one name per factor; empty where there are no factors.
       factor_sizes: number of values of each factor.
       factor_table: ``[N, K]`` values of each image; None for a complete grid in
-        row-major order (last factor fastest).
+        row-major order (last factor fastest). Floating if a factor is continuous.
       length: number of images; needed where there is neither grid nor table.
       render: pure-JAX function from factors ``[n, K]`` to uint8 images, usable inside
-        ``jit``; None for datasets read from files.
+        ``jit``; None for datasets read from files. :meth:`resized` does not change
+        it: apply ``shrink`` to what it returns.
       copies: images per combination of a grid, which differ in something that is not a
         factor (an instance, a hidden orientation): image ``i`` shows combination
         ``i // copies``.
-      noise: function from ``(image [H, W, C], rng)`` to an image, for datasets that add
-        new noise at every draw. The noise is a function of the index in ``images``, of
-        the key in ``sample``, and of seed, step and row in ``data.pipeline``.
-      in_memory: uint8 ``[N, H, W, C]`` array of all images, if there is one;
-        ``data.device_sampler`` moves it to the accelerator.
-      packed: the same as bits ``[N, H·W·C / 8]``, for black-and-white images.
+      noise: pure-JAX function from ``(key, image [H, W, C])`` to an image, for datasets
+        that add new noise at every draw. The key is a function of the index in
+        ``images``, of the key in ``sample``, and of seed, step and row in
+        ``data.pipeline``.
+      in_memory: uint8 ``[N, H, W, C]`` array of all images (without noise), if there is
+        one; ``data.device_sampler`` moves it to the accelerator.
+      packed: the same as bits, for black-and-white images: ``[N, H·W·C / 8]``, or
+        ``[N, H·W / 8]`` where all channels are equal.
     """
 
     def __init__(
@@ -93,21 +82,24 @@ class Dataset:
         length: int | None = None,
         render: Callable[[ArrayLike], jax.Array] | None = None,
         copies: int = 1,
-        noise: Callable[[np.ndarray, np.random.Generator], np.ndarray] | None = None,
+        noise: Noise | None = None,
         in_memory: np.ndarray | None = None,
         packed: np.ndarray | None = None,
     ):
         self.name = name
         self.image_shape = tuple(image_shape)
+        self.stored_shape = self.image_shape
         self.factor_names = tuple(factor_names)
         self.factor_sizes = tuple(int(size) for size in factor_sizes)
         self.render = render
         self.copies = copies
         self.in_memory = in_memory
         self.packed = packed
+        self.noise = noise
         self._images = images
-        self._noise = noise
         self._table = None if factor_table is None else np.asarray(factor_table)
+        if self._table is not None and not self.continuous:
+            self._table = self._table.astype(np.int64)
         if len(self.factor_names) != len(self.factor_sizes):
             raise ValueError(
                 "Dataset: `factor_names` must name each of `factor_sizes`, got "
@@ -125,6 +117,8 @@ class Dataset:
             )
         self.indices = np.arange(self._length)
         self._member = None
+        self._found = None
+        self.shrink = lambda images: images
 
     def __len__(self) -> int:
         return self._length
@@ -142,6 +136,11 @@ class Dataset:
     def is_grid(self) -> bool:
         """Whether every combination of factors has one image (or ``copies``)."""
         return bool(self.factor_sizes) and self._table is None
+
+    @property
+    def continuous(self) -> bool:
+        """Whether a factor has continuous values instead of labels."""
+        return self._table is not None and np.issubdtype(self._table.dtype, np.floating)
 
     def _checked(self, function: str, indices: ArrayLike) -> np.ndarray:
         indices = np.asarray(indices)
@@ -165,35 +164,53 @@ class Dataset:
         """
         indices = self._checked("Dataset.images", indices)
         flat = indices.ravel()
-        if self._noise is None:
-            images = self._images(flat)
-        else:
-            images = self.noisy_images(flat, [(int(index),) for index in flat])
+        images = self.noisy_images(flat, flat[:, None])
         return images.reshape(*indices.shape, *self.image_shape)
 
-    def noisy_images(
-        self, indices: np.ndarray, seeds: Sequence[tuple[int, ...]]
-    ) -> np.ndarray:
+    def noisy_images(self, indices: np.ndarray, seeds: ArrayLike) -> np.ndarray:
         """Returns images of valid ``indices``, with noise drawn by the given seeds.
-
-        The same as :meth:`images` for datasets without noise.
 
         Args:
           indices: ``[n]`` int64.
-          seeds: the seed of each image, as words of entropy.
+          seeds: ``[n, words]`` integers, the seed of each image; without effect for
+            datasets without noise.
         """
         images = self._images(indices)
-        if self._noise is None:
-            return images
-        return np.stack(
-            [self._noise(image, generator(seed)) for image, seed in zip(images, seeds)]
-        )
+        if self.noise is not None and len(indices):
+            images = add_noise(self.noise, images, seeds)
+        return self.shrink(images)
+
+    def resized(self, size: int) -> "Dataset":
+        """Returns the dataset with images of ``size``×``size`` pixels, area averages.
+
+        Noise is drawn before the images are resized.
+
+        Args:
+          size: at most the height of the images, which must be square.
+        """
+        height, width, channels = (*self.image_shape, 0, 0)[:3]
+        whole = isinstance(size, int) and not isinstance(size, bool)
+        if not (whole and height == width and 1 <= size <= height):
+            raise ValueError(
+                f"data.load: `size` must be an integer from 1 to the side of square "
+                f"images, and those of {self.name} are {self.image_shape}, got "
+                f"{size!r}."
+            )
+        if size == height:
+            return self
+        other = self.narrow(self.indices)
+        other.image_shape = (size, size, channels)
+        other.shrink = functools.partial(area_average, size=size)
+        return other
 
     def factors(self, indices: ArrayLike) -> np.ndarray:
-        """Returns factor values, int64 ``[n, K]``, of ``indices [n]`` (any shape)."""
+        """Returns factor values ``[n, K]`` of ``indices [n]`` (any shape).
+
+        They are int64, or floating if one of the factors is continuous.
+        """
         indices = self._checked("Dataset.factors", indices)
         if self._table is not None:
-            return self._table[indices].astype(np.int64)
+            return self._table[indices]
         if not self.factor_sizes:
             return np.zeros((*indices.shape, 0), np.int64)
         combination = np.unravel_index(indices // self.copies, self.factor_sizes)
@@ -228,22 +245,24 @@ class Dataset:
         places = np.ravel_multi_index(tuple(factors.T), self.factor_sizes)
         if self._table is None:
             return (places * self.copies).reshape(shape)
-        known, first = self._first_of_each_combination()
-        found = np.minimum(np.searchsorted(known, places), len(known) - 1)
-        missing = known[found] != places
-        if missing.any():
+        rows, known = self._combinations().rows(places)
+        if not known.all():
             raise ValueError(
                 f"Dataset.index_of: `factors` must be combinations that {self.name} "
-                f"holds ({len(known)} of {int(np.prod(sizes))}), got "
-                f"{factors[missing][0].tolist()}, which it does not."
+                f"holds ({len(self._combinations())} of {int(np.prod(sizes))}), got "
+                f"{factors[~known][0].tolist()}, which it does not."
             )
-        return first[found].reshape(shape)
+        return rows.reshape(shape)
 
-    def _first_of_each_combination(self) -> tuple[np.ndarray, np.ndarray]:
-        if not hasattr(self, "_combinations"):
-            places = np.ravel_multi_index(tuple(self._table.T), self.factor_sizes)
-            self._combinations = np.unique(places, return_index=True)
-        return self._combinations
+    def _combinations(self) -> Combinations:
+        if self.continuous:
+            raise ValueError(
+                f"Dataset: images of {self.name} cannot be found by their factors, "
+                "which are continuous; pairs and interventions need labels."
+            )
+        if self._found is None:
+            self._found = Combinations(self._table, self.factor_sizes)
+        return self._found
 
     def split(self, split: str, *, recipe: str = "paper") -> "Dataset":
         """Returns the dataset narrowed to a part of ``data.split_indices``.
@@ -347,7 +366,7 @@ class Dataset:
         known = self.factors(np.arange(len(self)))
         other._table = np.concatenate([known, values[:, None]], axis=1)
         other.render = None
-        other.__dict__.pop("_combinations", None)
+        other._found = None
         return other
 
     def sample(self, key: jax.Array, n: int) -> Sample:
@@ -394,32 +413,40 @@ class Dataset:
         Returns:
           ``(partners [n], changed [n, K] bool)``.
         """
-        if not self.is_grid:
+        if not self.factor_sizes:
             raise ValueError(
-                "Dataset.partners: needs a complete grid of factors, which "
-                f"{self.name} is not. Use for example rendered_shapes3d or dsprites."
+                f"Dataset.partners: needs factors, and {self.name} has none. Use for "
+                "example rendered_shapes3d or dsprites."
             )
+        table = None if self.is_grid else self._combinations()
         factors = self.factors(indices)
         second = np.zeros_like(indices)
         changed = np.zeros(factors.shape, bool)
-        inside = self._inside()
+        inside = self.inside()
         todo = np.arange(len(indices))
         for attempt in range(1000):
             pair_key, copy_key = jax.random.split(jax.random.fold_in(key, attempt))
             # All are drawn again, so that one shape is compiled, not one per remainder.
             partner, moved = _draw_partners(pair_key, factors, self.factor_sizes, k=k)
-            copy = jax.random.randint(copy_key, (len(indices),), 0, self.copies)
-            drawn = self.index_of(np.asarray(partner)) + np.asarray(copy)
+            if table is None:
+                copy = jax.random.randint(copy_key, (len(indices),), 0, self.copies)
+                drawn = self.index_of(np.asarray(partner)) + np.asarray(copy)
+                known = np.ones(len(drawn), bool)
+            else:
+                places = np.ravel_multi_index(np.asarray(partner).T, self.factor_sizes)
+                share = jax.random.uniform(copy_key, (len(indices),))
+                drawn, known = table.rows(places, np.asarray(share))
             second[todo], changed[todo] = drawn[todo], np.asarray(moved)[todo]
-            todo = todo[~inside[drawn[todo]]]
+            todo = todo[~(known & inside[drawn])[todo]]
             if not len(todo):
                 return second, changed
         raise ValueError(
             "Dataset.partners: `k` must allow pairs inside the restriction, got "
-            f"{k!r}, with which some images have no partner."
+            f"{k!r}, with which some images of {self.name} have no partner: it lacks "
+            "combinations of factors."
         )
 
-    def _inside(self) -> np.ndarray:
+    def inside(self) -> np.ndarray:
         """Returns whether each image of the dataset is in ``indices``, bool ``[N]``."""
         if self._member is None:
             member = np.zeros(len(self), bool)

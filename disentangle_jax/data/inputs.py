@@ -5,20 +5,19 @@ A method declares one input, training asks it for the batches. Yours is a subcla
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
 from disentangle_jax.data.dataset import Dataset
-from disentangle_jax.data.device import device_sampler
+from disentangle_jax.data.device import Draw, device_sampler
 from disentangle_jax.data.streaming import pipeline
 from disentangle_jax.data.text import Corpus
 
 Batch = dict[str, np.ndarray]
 Shapes = dict[str, jax.ShapeDtypeStruct]
-Draw = Callable[[jax.Array, int, dict], dict]
 
 
 class Input:
@@ -72,15 +71,17 @@ class Input:
         """
         raise NotImplementedError
 
-    def on_device(self, dataset: Dataset) -> tuple[Draw, dict]:
+    def on_device(
+        self, dataset: Dataset, settings: Mapping[str, Any]
+    ) -> tuple[Draw, dict]:
         """Returns ``(draw, arrays)`` as :func:`device_sampler` does.
 
         Raises:
           ValueError: such batches must be streamed.
         """
         raise ValueError(
-            "config: `train.input` must be 'stream' for methods that see pairs, "
-            "labels or documents."
+            "config: `train.input` must be 'stream' for methods that see labels or "
+            "documents."
         )
 
 
@@ -98,7 +99,7 @@ class Images(Input):
         batches = pipeline(dataset, **stream)
         return ({"image": batch["image"]} for batch in batches)
 
-    def on_device(self, dataset: Dataset) -> tuple[Draw, dict]:
+    def on_device(self, dataset, settings) -> tuple[Draw, dict]:
         return device_sampler(dataset)
 
 
@@ -106,21 +107,33 @@ class Images(Input):
 class ImagePairs(Input):
     """``image`` and ``image2``, which differs in ``changed_factors`` factors."""
 
+    can_be_on_device = True
+
     def check(self, dataset: Dataset, settings: Mapping[str, Any]) -> None:
         super().check(dataset, settings)
         _check_factors(dataset, settings)
+        if not dataset.is_grid:  # Some images of a table may have no partner.
+            first = dataset.indices[:256]
+            dataset.partners(jax.random.key(0), first, _changed(settings))
 
     def shapes(self, dataset: Dataset, batch_size: int) -> Shapes:
         image = Images().shapes(dataset, batch_size)["image"]
         return {"image": image, "image2": image}
 
     def stream(self, dataset, settings, **stream: int) -> Iterator[Batch]:
-        changed = settings["changed_factors"]
-        changed = int(changed) if changed.isdigit() else changed
-        batches = pipeline(dataset, pairs=changed, **stream)
+        batches = pipeline(dataset, pairs=_changed(settings), **stream)
         return (
             {name: batch[name] for name in ("image", "image2")} for batch in batches
         )
+
+    def on_device(self, dataset, settings) -> tuple[Draw, dict]:
+        return device_sampler(dataset, pairs=_changed(settings))
+
+
+def _changed(settings: Mapping[str, Any]) -> int | str:
+    """Returns the config's number of factors that differ, or the name of a rule."""
+    changed = settings["changed_factors"]
+    return int(changed) if changed.isdigit() else changed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,4 +227,9 @@ def _check_factors(dataset: Dataset, settings: Mapping[str, Any]) -> None:
     if not dataset.factor_sizes:
         raise ValueError(
             f"needs a dataset with factors, and {settings['name']} has none."
+        )
+    if dataset.continuous:
+        raise ValueError(
+            f"needs factors with labels, and {settings['name']} has continuous ones. "
+            "Bin them first."
         )

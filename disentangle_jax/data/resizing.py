@@ -1,8 +1,45 @@
-"""Resizes images in the two ways that the papers use."""
+"""Resizes images: in the two ways that the papers use, and by averaging areas."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from disentangle_jax.types import unknown_name
+
+
+def area_average(images: np.ndarray | jax.Array, size: int) -> np.ndarray | jax.Array:
+    """Returns uint8 images ``[n, size, size, C]``, each pixel the mean of its area.
+
+    NumPy and JAX arrays give the same values.
+
+    Args:
+      images: uint8 ``[n, H, H, C]``, H at least `size`.
+      size: new height and width.
+    """
+    arrays = jnp if isinstance(images, jax.Array) else np
+    old = images.shape[1]
+    factor = old // size
+    if old == factor * size and factor in (1, 2, 4, 8):
+        # By halves, each a sum of four slices, which XLA computes many times faster
+        # than a reduction. Sums of bytes are exact.
+        total = images.astype(np.uint16)
+        while total.shape[1] > size:
+            rows = total[:, 0::2] + total[:, 1::2]
+            total = rows[:, :, 0::2] + rows[:, :, 1::2]
+        mean = total.astype(np.float32) / factor**2
+    else:
+        covered = _covered(old, size)
+        mean = arrays.einsum("ah,nhwc,bw->nabc", covered, images, covered)
+    return arrays.round(mean).astype(np.uint8)
+
+
+def _covered(old: int, new: int) -> np.ndarray:
+    """Returns the share ``[new, old]`` of each new pixel that an old one covers."""
+    edges = np.arange(new + 1) * (old / new)
+    pixel = np.arange(old)
+    upper = np.minimum(edges[1:, None], pixel + 1)
+    lower = np.maximum(edges[:-1, None], pixel)
+    return (np.maximum(upper - lower, 0) * (new / old)).astype(np.float32)
 
 
 def resize(images: np.ndarray, size: int, *, method: str) -> np.ndarray:

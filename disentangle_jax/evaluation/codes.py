@@ -1,6 +1,6 @@
 """Evaluator of codes: disentanglement scores, traversals and heat maps."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -46,33 +46,47 @@ class Codes:
         arrays = {}
         if model.shows_images:
             arrays["traversals"] = traversals(model, seen.codes)
-        if not (run.test_set.factor_sizes and settings.scores):
+        if not settings.scores:
             return Evaluated(arrays=arrays)
         variables, names = run.method.latent_groups, tuple(settings.scores)
         dimensions = single_dimensions(variables, run.method.discrete)
-        scores, errors = self._scores(seen, names, dimensions)
+        scores, errors = self._scores(model, seen, names, dimensions)
         names = tuple(name for name in names if metrics.describe(name).groups)
         if variables != dimensions and names:
-            grouped, failed = self._scores(seen, names, variables)
+            grouped, failed = self._scores(model, seen, names, variables)
             scores |= {f"{name}{GROUPED}": score for name, score in grouped.items()}
             errors |= {f"{name}{GROUPED}": reason for name, reason in failed.items()}
         return Evaluated(scores, errors=errors, arrays=arrays)
 
     def _scores(
-        self, seen: Seen, names: tuple[str, ...], groups: tuple[int, ...]
+        self,
+        model: Trained,
+        seen: Seen,
+        names: tuple[str, ...],
+        groups: tuple[int, ...],
     ) -> tuple[dict[str, metrics.Score], dict[str, str]]:
         """Returns scores of latent variables of such sizes, and why some failed."""
         codes, codes_test = seen.split(seen.codes)
-        factors, factors_test = seen.split(seen.factors)
+        labelled = {}
+        if self._run.test_set.factor_sizes:
+            factors, factors_test = seen.split(seen.factors)
+            labelled = {
+                "factors": factors,
+                "codes_test": codes_test,
+                "factors_test": factors_test,
+            }
         scores = metrics.evaluate(
             codes,
-            factors,
             scores=names,
-            codes_test=codes_test,
-            factors_test=factors_test,
             groups=groups,
+            interventions=_interventions(model),
             seed=self._run.config.eval.seed,
+            **labelled,
         )
+        if not labelled:
+            # Not NaN but absent: no score of factors exists for these images.
+            for name in scores.errors:
+                del scores[name]
         for name, score in scores.items():
             drawn = scores.descriptions[name].matrices
             score.matrices = {m: v for m, v in score.matrices.items() if m in drawn}
@@ -86,6 +100,36 @@ class Codes:
         if "traversals" in arrays:
             yield from _traversal_sections(arrays["traversals"], groups)
         yield from _heat_maps(scores, groups)
+
+
+class _Encoded:
+    """A dataset that holds the codes of images: each is encoded when first asked for.
+
+    Scores that fix factors draw millions of images, most of them several times.
+    """
+
+    def __init__(self, model: Trained):
+        self._model, self._dataset = model, model.run.test_set
+        self.factor_sizes = self._dataset.factor_sizes
+        self.index_of, self.copies = self._dataset.index_of, self._dataset.copies
+        latents = sum(model.run.method.latent_groups)
+        self._codes = np.empty((len(self._dataset), latents), np.float32)
+        self._known = np.zeros(len(self._dataset), bool)
+
+    def images(self, indices: np.ndarray) -> np.ndarray:
+        """Returns codes ``[n, D]``."""
+        new = np.unique(indices[~self._known[indices]])
+        if len(new):
+            self._codes[new] = self._model.codes(self._dataset, new)
+            self._known[new] = True
+        return self._codes[indices]
+
+
+def _interventions(model: Trained) -> tuple[Callable, _Encoded] | None:
+    """Returns what interventional scores sample, as ``metrics.evaluate`` takes it."""
+    if model.run.config.eval.interventions == "codes":
+        return None
+    return lambda codes: codes, _Encoded(model)
 
 
 def traversals(model: Trained, codes: np.ndarray) -> np.ndarray:

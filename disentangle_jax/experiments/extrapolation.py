@@ -66,6 +66,7 @@ class Extrapolation(protocol.Protocol):
         novel = {split: _novel(config, split) for split in _SPLITS}
         errors: dict[str, Errors] = {split: {} for split in _SPLITS}
         strips: dict[str, list[np.ndarray]] = {}
+        numbers: dict[str, dict[str, float]] = {}
         dataset, indices = novel["test"]
         shown = dataset.images(indices[:_SHOWN])
         for name in config.experiment.models:
@@ -75,6 +76,9 @@ class Extrapolation(protocol.Protocol):
                 for split, images in novel.items():
                     found = [_error(model, *images) for model in stage]
                     errors[split].setdefault(name, {})[column] = found
+                for model, error in zip(stage, errors["test"][name][column]):
+                    folder = model.run.workdir.relative_to(workdir).as_posix()
+                    numbers[folder] = {"novel_mse_x1000": error}
                 first = stage[0].load()
                 strips[name].append(first.decode_all(first.encode(shown)))
         weak = [
@@ -95,7 +99,7 @@ class Extrapolation(protocol.Protocol):
         }
         factor = config.experiment.factor
         return protocol.Result(
-            f"Extrapolation to new values of {factor}", values, parts
+            f"Extrapolation to new values of {factor}", values, parts, numbers
         )
 
 

@@ -10,6 +10,7 @@ other run, so that a protocol that was stopped continues where it stopped.
 import dataclasses
 import functools
 import json
+import os
 import pathlib
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -156,6 +157,7 @@ class Pack(NamedTuple):
       config: config of the run, without ``train.start_from``.
       after: folder of the pack whose parameters it starts from, or "".
       models: number of models.
+      steps: number of steps; 0 before the config was checked.
     """
 
     stage: Stage
@@ -163,12 +165,12 @@ class Pack(NamedTuple):
     config: ml_collections.ConfigDict
     after: str
     models: int
+    steps: int = 0
 
     @property
     def work(self) -> float:
         """Number of examples that its models are trained on."""
-        train = self.config.train
-        return float(train.num_steps * train.batch_size * self.models)
+        return float(self.steps * self.config.train.batch_size * self.models)
 
 
 class Experiment(NamedTuple):
@@ -229,14 +231,16 @@ def prepare(
     packs: list[Pack] = []
     for stage in stages:
         packs += _packs(config, stage, packs)
-    for pack in packs:
+    for place, pack in enumerate(packs):
         # Files that earlier stages write do not exist yet: left out of the check.
         alone = rows.apply(pack.config, {"data.hold_out": ""})
         try:
             training.check_workdir(_started(pack, workdir).config, workdir / pack.name)
-            evaluation.check(training.prepare(alone, workdir / "checked"))
+            checked = training.prepare(alone, workdir / "checked")
+            evaluation.check(checked)
         except ValueError as error:
             raise ValueError(f"stage {pack.name}: {error}") from None
+        packs[place] = pack._replace(steps=checked.config.train.num_steps)
     return Experiment(config, workdir, protocol, packs)
 
 
@@ -274,7 +278,8 @@ def _started(pack: Pack, workdir: pathlib.Path) -> Pack:
     """Returns a pack that starts from the run before it, if there is one."""
     if not pack.after:
         return pack
-    start = {"train.start_from": str(workdir / pack.after)}
+    before = os.path.relpath(workdir / pack.after, workdir / pack.name)
+    start = {"train.start_from": f"{{workdir}}/{before}"}
     return pack._replace(config=rows.apply(pack.config, start))
 
 
@@ -310,12 +315,15 @@ def run(experiment: Experiment) -> pathlib.Path:
             Model(alone, lambda name=pack.name, place=place: load(name)[place])
             for place, alone in enumerate(prepared.models())
         )
-        if evaluation.is_complete(prepared):
+        evaluated = evaluation.is_complete(prepared)
+        if not evaluated:
+            training.train(prepared)
+            evaluation.evaluate(prepared)
+        undrawn = [f for f in evaluation.folders(prepared) if not reports.is_drawn(f)]
+        if evaluated and not undrawn:
             print("already trained and evaluated")
             continue
-        training.train(prepared)
-        evaluation.evaluate(prepared)
-        for folder in evaluation.folders(prepared):
+        for folder in undrawn:
             reports.write(folder)
         spent += time.monotonic() - began
         done += pack.work
@@ -327,6 +335,7 @@ def _write_result(
 ) -> pathlib.Path:
     written = {
         "values": result.values,
+        "models": {name: dict(numbers) for name, numbers in result.models.items()},
         "config": json.loads(config.to_json()),
         **training.recipe(),
     }

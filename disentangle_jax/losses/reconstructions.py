@@ -34,6 +34,22 @@ def _float_pair(
     return x, prediction
 
 
+# Interpolated images may leave [0, 1] a little.
+_TOLERANCE = 1e-2
+
+
+def _refuse_outside_unit_interval(x: jax.Array) -> None:
+    """Raises a ValueError for values outside [0, 1]; tracers have none yet."""
+    if isinstance(x, jax.core.Tracer) or not x.size:
+        return
+    low, high = float(x.min()), float(x.max())
+    if low < -_TOLERANCE or high > 1.0 + _TOLERANCE:
+        raise ValueError(
+            f"bernoulli_reconstruction: `x` must lie in [0, 1], got {low:g} to "
+            f"{high:g}. Scale images first, e.g. x / 255."
+        )
+
+
 def bernoulli_reconstruction(
     x: jax.Array, logits: jax.Array, *, subtract_entropy: bool = False
 ) -> jax.Array:
@@ -47,7 +63,8 @@ def bernoulli_reconstruction(
     Couples the batch: no.
 
     Args:
-      x: ``[B, ...]`` observations in [0, 1].
+      x: ``[B, ...]`` observations in [0, 1]. Others are an error; under ``jit``, where
+        values are not known, their loss is NaN.
       logits: predictions before the sigmoid, same shape.
       subtract_entropy: subtract the entropy of ``x``, which does not depend on the
         model, so that a perfect prediction has loss 0. disentanglement_lib clips ``x``
@@ -58,7 +75,10 @@ def bernoulli_reconstruction(
       ``[B]``, nats, summed over pixels and channels; at least 0.
     """
     x, logits = _float_pair("bernoulli_reconstruction", x, logits, "logits")
+    _refuse_outside_unit_interval(x)
     nats = jax.nn.softplus(logits) - x * logits
+    # Images in 0 … 255 would otherwise give a plausible loss.
+    nats = jnp.where(jnp.abs(x - 0.5) > 0.5 + _TOLERANCE, jnp.nan, nats)
     if subtract_entropy:
         nats = nats + xlogy(x, x) + xlogy(1.0 - x, 1.0 - x)
     return _sum_over_pixels(nats)
@@ -175,7 +195,11 @@ def per_pixel(
 
 
 def box_blur_mse(
-    x: jax.Array, x_hat: jax.Array, *, radius: int = 31, weight: jax.Array = 3969.0
+    x: jax.Array,
+    x_hat: jax.Array,
+    *,
+    radius: int | None = None,
+    weight: jax.Array | None = None,
 ) -> jax.Array:
     r"""Squared error of images plus squared error of the blurred images.
 
@@ -185,7 +209,7 @@ def box_blur_mse(
     :math:`K` is a square box of side :math:`2r + 1` that sums to 1, applied to each
     channel with zeros beyond the border. With the blur, the distance of two objects
     decreases as they approach one another, even while they do not overlap. This is
-    BoxBlurMSE of Michlo et al. with their defaults (63x63, weight 63²).
+    BoxBlurMSE of Michlo et al., with their box and weight (63×63 and 63²) at 64 px.
 
     The blur is linear and separable, so the difference image is summed along rows and
     then columns: :math:`O(P(H + W))` for P pixels, not :math:`O(P (2r+1)^2)`.
@@ -195,8 +219,9 @@ def box_blur_mse(
     Args:
       x: ``[B, H, W, C]`` observations (the original code standardises them).
       x_hat: predictions, same shape.
-      radius: half the width of the box, pixels.
-      weight: weight of the blurred part.
+      radius: half the width of the box, pixels; None for one less than half the height
+        of the images (31 at 64 px).
+      weight: weight of the blurred part; None for the number of pixels of the box.
 
     Returns:
       ``[B]``, squared units of ``x``, averaged over pixels and channels; at least 0.
@@ -204,6 +229,8 @@ def box_blur_mse(
     x, x_hat = _float_pair("box_blur_mse", x, x_hat, "x_hat")
     if x.ndim != 4:
         raise ValueError(f"box_blur_mse: `x` must be [B, H, W, C], got {x.shape}.")
+    radius = x.shape[1] // 2 - 1 if radius is None else radius
+    weight = (2 * radius + 1) ** 2 if weight is None else weight
     if radius < 0:
         raise ValueError(f"box_blur_mse: `radius` must be at least 0, got {radius}.")
     difference = x - x_hat

@@ -20,9 +20,11 @@ class ScoreDescription:
       keys: each key that the score returns and its meaning; the first is the headline.
       range: smallest and largest possible headline.
       higher_is_better: direction; None for quantities without one.
-      needs: the inputs. "factors": codes and factors (the interventional scores also
-        take an encoder and a dataset); "full grid": the same, with every combination of
-        factor values exactly once; "codes": codes alone; or a phrase for other inputs.
+      needs: the inputs. "factors": codes and factors; "full grid": the same, with every
+        combination of factor values exactly once; "codes": codes alone; or a phrase
+        for other inputs.
+      interventional: whether the score also takes an encoder and a dataset, from which
+        it samples images with chosen factors.
       deterministic: whether the value is the same for every seed.
       cost: "fast" (below about a second at 10,000 rows and 10 latents on two cores),
         "medium" (seconds) or "slow" (longer).
@@ -42,6 +44,7 @@ class ScoreDescription:
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool | None = True
     needs: str = "factors"
+    interventional: bool = False
     deterministic: bool = True
     cost: str = "fast"
     groups: bool = False

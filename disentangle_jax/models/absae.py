@@ -10,9 +10,14 @@ from disentangle_jax.models.network import Network, split_posterior
 from disentangle_jax.types import Posterior
 
 # (kernel, padding) of the encoder's strided convolutions; the decoder transposes them
-# in reverse. 45 px go through 21, 9 and 4; 64 px through 32, 16, 8 and 4.
+# in reverse. 45 px go through 21, 9 and 4; 64 px through 32, 16, 8 and 4. Of the four
+# convolutions, those that would make smaller maps have stride 1 instead.
 _CONVS_45 = ((5, 0), (5, 0), (3, 0))
 _CONVS_64 = ((4, 1), (4, 1), (4, 1), (4, 1))
+
+
+def _halvings(image_shape: tuple[int, int, int]) -> int:
+    return layers.halvings(image_shape[0], 4, smallest=4)
 
 
 class AbsAE(Network):
@@ -26,7 +31,8 @@ class AbsAE(Network):
     ``mutable=["batch_stats"]``. Without `train` the running averages are used.
 
     Attributes:
-      image_shape: ``(45, 45, C)``, or sides that are multiples of 16.
+      image_shape: ``(45, 45, C)``; or at least 8 px, halved until the smallest map is
+        4×4, at most four times.
       channels: features of each convolution.
       stochastic: whether the encoder also gives log-variances, as in the paper's
         beta-VAE and FactorVAE (Sec. 4.5).
@@ -40,8 +46,10 @@ class AbsAE(Network):
     stochastic: bool = False
 
     def setup(self):
+        small = self.image_shape[0] == 45
         settings = dict(
-            convs=_CONVS_45 if self.image_shape[0] == 45 else _CONVS_64,
+            convs=_CONVS_45 if small else _CONVS_64,
+            halvings=3 if small else _halvings(self.image_shape),
             channels=self.channels,
             initializer=self.initializer,
             dtype=self.dtype,
@@ -64,6 +72,7 @@ class _Part(nn.Module):
     """Fields and layers that encoder and decoder share."""
 
     convs: tuple[tuple[int, int], ...]
+    halvings: int
     channels: int
     initializer: str
     dtype: jnp.dtype
@@ -74,19 +83,23 @@ class _Part(nn.Module):
 
     def convolve(
         self,
-        layer: type[nn.Module],
         x: jax.Array,
         i: int,
         features: int,
         shape: tuple[int, int],
+        layer: type[nn.Module] = layers.Conv,
         **options: int,
     ) -> jax.Array:
-        """Applies convolution `i`, with a kernel and a padding of `shape`."""
+        """Applies convolution `i`, with a kernel and a padding of `shape`.
+
+        Without `layer` and options it keeps the size, whatever the padding.
+        """
         kernel, padding = shape
+        resizes = options or layer is not layers.Conv
         return layer(
             features,
             kernel,
-            padding=(padding, padding),
+            padding=(padding, padding) if resizes else layers.same_padding(kernel),
             initializer=self.initializer,
             use_bias=False,
             dtype=self.dtype,
@@ -105,7 +118,8 @@ class _Encoder(_Part):
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
         for i, shape in enumerate(self.convs, start=1):
-            x = self.convolve(layers.Conv, x, i, self.channels, shape, stride=2)
+            stride = {"stride": 2} if i <= self.halvings else {}
+            x = self.convolve(x, i, self.channels, shape, **stride)
             x = self.normed(x, i, train, 0.2 if i == 4 else 0.1)
         x = self.mlp(x.reshape(x.shape[0], -1), self.latent_dim)
         return x.astype(jnp.float32)
@@ -116,13 +130,16 @@ class _Decoder(_Part):
 
     @nn.compact
     def __call__(self, z: jax.Array, train: bool) -> jax.Array:
-        side = 4 if self.image_shape[0] == 45 else self.image_shape[0] // 16
+        small = self.image_shape[0] == 45
+        side = 4 if small else self.image_shape[0] >> self.halvings
         x = self.mlp(z, side * side * self.channels)
         x = jax.nn.leaky_relu(x, 0.1).reshape(-1, side, side, self.channels)
         for i, shape in enumerate(reversed(self.convs), start=1):
             last = i == len(self.convs)
             features = self.image_shape[2] if last else self.channels
-            x = self.convolve(layers.ConvTranspose, x, i, features, shape)
+            doubles = i > len(self.convs) - self.halvings
+            layer = layers.ConvTranspose if doubles else layers.Conv
+            x = self.convolve(x, i, features, shape, layer)
             x = x if last else self.normed(x, i, train, 0.1)
         return x.astype(jnp.float32)
 
@@ -142,10 +159,13 @@ def absae(
 ) -> AbsAE:
     """Builds `AbsAE`: 8 latents and 32 channels for grey images, else 16 and 64."""
     height, width, colours = image_shape
-    if height != width or not (height == 45 or height % 16 == 0):
+    halvings = _halvings(image_shape)
+    fits = height == 45 or (halvings and height % (1 << halvings) == 0)
+    if height != width or not fits:
         raise ValueError(
-            "models.create: `image_shape` must be square with a side of 45 or of a "
-            f"multiple of 16 for 'absae', got {image_shape}. Resize or pad the images."
+            "models.create: `image_shape` must be square with a side of 45, or of at "
+            f"least 8 and a multiple of {max(2, 1 << halvings)} for 'absae', got "
+            f"{image_shape}. Resize or pad the images."
         )
     return AbsAE(
         image_shape=image_shape,

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from disentangle_jax.models import layers
 
 # Convolutions after which the encoder halves, and before which the decoder doubles,
-# the resolution (counted from 1).
+# the resolution at the published image sizes (counted from 1).
 POOLED = {12: (1, 4, 7, 10, 12), 16: (1, 4, 7, 10, 13, 16)}
 UPSAMPLED = {12: (2, 4, 7, 10, 12), 16: (1, 4, 7, 10, 13, 16)}
 
@@ -65,9 +65,30 @@ class Backbone:
     remat: bool
 
     @property
+    def halvings(self) -> int:
+        """How often the encoder halves the resolution.
+
+        As often as published (5 or 6 times), but for smaller images one time less for
+        each halving of the image, so that the smallest feature map stays 2×2: on 1×1
+        maps group normalisation would remove most of what they hold.
+        """
+        published = len(POOLED[self.blocks])
+        return layers.halvings(self.image_shape[0], published, smallest=2)
+
+    @property
+    def pooled(self) -> tuple[int, ...]:
+        """Convolutions after which the encoder halves the resolution."""
+        return POOLED[self.blocks][: self.halvings]
+
+    @property
+    def upsampled(self) -> tuple[int, ...]:
+        """Convolutions before which the decoder doubles the resolution."""
+        return UPSAMPLED[self.blocks][-self.halvings :]
+
+    @property
     def coarsest(self) -> int:
         """Side of the smallest feature map: 2 at the published image sizes."""
-        return self.image_shape[0] >> len(POOLED[self.blocks])
+        return self.image_shape[0] >> self.halvings
 
     @property
     def rung_features(self) -> int:

@@ -111,6 +111,25 @@ class MLP(nn.Module):
         return x
 
 
+def halvings(side: int, published: int, *, smallest: int) -> int:
+    """Returns how often a network halves images of `side` pixels.
+
+    The published number of times, but fewer where the smallest feature map would have
+    a side below its published one.
+
+    Args:
+      side: height or width of the images, whichever is smaller.
+      published: number of halvings of the published network.
+      smallest: side of its smallest feature map.
+    """
+    return max(0, min(published, (side // smallest).bit_length() - 1))
+
+
+def same_padding(kernel_size: int) -> tuple[int, int]:
+    """Returns the padding with which a convolution of stride 1 keeps the size."""
+    return (kernel_size - 1) // 2, kernel_size // 2
+
+
 class Conv(nn.Module):
     """Convolution ``[B, H, W, I] -> [B, H', W', features]``.
 

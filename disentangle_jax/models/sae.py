@@ -1,8 +1,9 @@
 """Networks of "Structure by Architecture" (SAE): one backbone, four latent schemes.
 
 A stack of convolution blocks encodes, and a stack of as many blocks decodes: 12 blocks
-with 5 resolution changes for 64 px, 16 blocks with 6 for 128 px. The networks differ in
-how the latent vector reaches the image:
+with 5 resolution changes for 64 px, 16 blocks with 6 for 128 px. Smaller images have
+one change less for each halving, so that the smallest feature map stays 2×2. The
+networks differ in how the latent vector reaches the image:
 
 * hourglass (AE, VAE, WAE): an MLP maps it to the first feature map;
 * structural (SAE-n): n affine transforms of the features ("Str-Tfm"), each of the next
@@ -23,7 +24,6 @@ import jax.numpy as jnp
 from disentangle_jax import types
 from disentangle_jax.models.backbone import (
     POOLED,
-    UPSAMPLED,
     Backbone,
     Block,
     Layout,
@@ -112,7 +112,7 @@ class Encoder(nn.Module):
                 i,
                 backbone.channels,
                 kernel_size=5 if i == 1 else 3,
-                resample=halve if i in POOLED[backbone.blocks] else None,
+                resample=halve if i in backbone.pooled else None,
             )(x)
             if i in reads:
                 rungs.append(self._rung(len(rungs) + 1, x.max((1, 2))))
@@ -197,7 +197,7 @@ def _decoder_block(backbone: Backbone, index: int, features: int) -> Block:
     return backbone.block(
         index,
         backbone.image_shape[-1] if last else features,
-        resample=double if index in UPSAMPLED[backbone.blocks] else None,
+        resample=double if index in backbone.upsampled else None,
         last=last,
     )
 
@@ -272,12 +272,12 @@ def _check(backbone: Backbone) -> None:
     name, scheme, variables, _ = backbone.layout
     height, width, _ = backbone.image_shape
     blocks, channels = backbone.blocks, backbone.channels
-    factor = 1 << len(POOLED[blocks])
-    if height != width or height % factor or height < factor:
+    factor = 1 << backbone.halvings
+    if height != width or height < 4 or height % factor:
         raise ValueError(
             f"models.create: `image_shape` must be square with a side that is a "
             f"multiple of {factor} for {name!r}, whose {blocks} blocks halve the "
-            f"resolution {len(POOLED[blocks])} times, got {backbone.image_shape}. "
+            f"resolution {backbone.halvings} times, got {backbone.image_shape}. "
             f"Resize or pad the images."
         )
     if backbone.resampling not in ("pool", "stride"):

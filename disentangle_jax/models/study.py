@@ -47,6 +47,10 @@ _VARIANTS = {
 }
 
 
+def _halvings(image_shape: tuple[int, int, int]) -> int:
+    return layers.halvings(min(image_shape[:2]), 4, smallest=4)
+
+
 class Conv64(Network):
     """Four strided convolutions and four transposed ones.
 
@@ -55,7 +59,9 @@ class Conv64(Network):
     ones, as in `HierarchicalMLP`.
 
     Attributes:
-      image_shape: ``(H, W, C)``, the sides multiples of 16.
+      image_shape: ``(H, W, C)``. Images of 64 px and more are halved four times.
+        Smaller ones are halved less often, so that the smallest feature map keeps its
+        published 4×4: the convolutions nearest to it then have stride 1.
       discrete: number of categories of each discrete variable; may be empty.
       kernel_variant: ``"dlib"``, ``"burgess"`` or ``"michlo"``.
       stochastic: whether the encoder gives log-variances.
@@ -140,6 +146,10 @@ class _Part(nn.Module):
     initializer: str
     dtype: jnp.dtype
 
+    @property
+    def halvings(self) -> int:
+        return _halvings(self.image_shape)
+
     def activate(self, x: jax.Array) -> jax.Array:
         return layers.nonlinearity(self.nonlinearity)(x)
 
@@ -155,20 +165,21 @@ class _Part(nn.Module):
         return x
 
     def convolve(
-        self,
-        x: jax.Array,
-        layer: type[nn.Module],
-        channels: Sequence[int],
-        padding: tuple[int, int],
+        self, x: jax.Array, channels: Sequence[int], *, doubled: int
     ) -> jax.Array:
-        """Applies 4×4 layers, with a nonlinearity between them and none at the end."""
+        """Applies 4×4 layers, with a nonlinearity between them and none at the end.
+
+        The last `doubled` layers are transposed convolutions, which double the size.
+        """
         for i, features in enumerate(channels, start=1):
             if i > 1:
                 x = self.activate(x)
+            doubles = i > len(channels) - doubled
+            layer = layers.ConvTranspose if doubles else layers.Conv
             x = layer(
                 features,
                 4,
-                padding=padding,
+                padding=(1, 1) if doubles else layers.same_padding(4),
                 initializer=self.initializer,
                 dtype=self.dtype,
                 name=f"conv_{i}",
@@ -184,11 +195,12 @@ class _Encoder(_Part):
     @nn.compact
     def __call__(self, x: jax.Array, discrete: Discrete) -> Posterior:
         for i, (channels, kernel, padding) in enumerate(self.variant.convs, start=1):
+            halves = i <= self.halvings
             x = layers.Conv(
                 self.scaled(channels),
                 kernel,
-                stride=2,
-                padding=(padding, padding),
+                stride=2 if halves else 1,
+                padding=(padding, padding) if halves else layers.same_padding(kernel),
                 initializer=self.initializer,
                 dtype=self.dtype,
                 name=f"conv_{i}",
@@ -211,14 +223,14 @@ class _Encoder(_Part):
 class _Decoder(_Part):
     @nn.compact
     def __call__(self, z: jax.Array) -> jax.Array:
-        height, width = self.image_shape[0] // 16, self.image_shape[1] // 16
+        height, width = (side >> self.halvings for side in self.image_shape[:2])
         # The first feature map has as many channels as the encoder's last one.
         first = self.scaled(self.variant.convs[-1][0])
         x = self.hidden(z, (*self.variant.hidden, height * width * first))
         x = x.reshape(-1, height, width, first)
         channels = map(self.scaled, self.variant.decoder_channels)
         channels = (*channels, self.image_shape[2])
-        return self.convolve(x, layers.ConvTranspose, channels, (1, 1))
+        return self.convolve(x, channels, doubled=self.halvings)
 
 
 class _BroadcastDecoder(_Part):
@@ -240,7 +252,7 @@ class _BroadcastDecoder(_Part):
             axis=-1,
         )
         hidden = self.scaled(64)
-        return self.convolve(x, layers.Conv, (hidden, hidden, colours), (1, 2))
+        return self.convolve(x, (hidden, hidden, colours), doubled=0)
 
 
 class FullyConnected(Network):
@@ -296,11 +308,12 @@ def conv64(
         raise types.unknown_name(
             "models.create", "kernel_variant", kernel_variant, list(_VARIANTS)
         )
-    if image_shape[0] % 16 or image_shape[1] % 16:
+    halvings = _halvings(image_shape)
+    if not halvings or any(side % (1 << halvings) for side in image_shape[:2]):
         raise ValueError(
-            "models.create: `image_shape` must have sides that are multiples of 16 for "
-            f"'conv64', which halves them four times, got {image_shape}. Resize or pad "
-            "the images."
+            "models.create: `image_shape` must have sides that are multiples of "
+            f"{max(2, 1 << halvings)}, and at least 8, for 'conv64', which halves them "
+            f"{max(1, halvings)} times, got {image_shape}. Resize or pad the images."
         )
     return Conv64(
         initializer=initializer or _VARIANTS[kernel_variant].initializer,

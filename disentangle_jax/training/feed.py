@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from disentangle_jax.training.program import batch_spec, own_batches
+from disentangle_jax.training.program import batch_seeds, batch_spec, own_batches
 from disentangle_jax.training.run import Run
 
 HostBatch = dict[str, np.ndarray]
@@ -53,12 +53,11 @@ def _stacked(batches: Iterator[HostBatch], count: int) -> Iterator[HostBatch]:
 
 
 def _host_batches(run: Run, start: int) -> Iterator[HostBatch]:
+    seeds = batch_seeds(run)
     if not own_batches(run):
-        config = run.config
-        own = run.laned and not config.lanes.same_batches
-        return _one_stream(run, run.lanes[0].seed if own else config.data.seed, start)
+        return _one_stream(run, seeds[0], start)
     lanes, _ = _local_part(run)
-    streams = [_one_stream(run, run.lanes[n].seed, start) for n in lanes]
+    streams = [_one_stream(run, seeds[n], start) for n in lanes]
     return (
         {name: np.stack([b[name] for b in batches]) for name in batches[0]}
         for batches in zip(*streams)

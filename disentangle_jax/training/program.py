@@ -1,6 +1,5 @@
 """The compiled program of a run: its first state, and several steps at a time."""
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -76,6 +75,12 @@ def initial(run: Run) -> Carry:
     return Carry(state, average, jnp.ones(lanes, bool))
 
 
+def batch_seeds(run: Run) -> list[int]:
+    """Returns the seed of each lane's order of images."""
+    own = run.laned and not run.config.lanes.same_batches
+    return [lane.seed if own else run.config.data.seed for lane in run.lanes]
+
+
 def build(run: Run) -> Program:
     """Returns the program of `run`, with its constants in memory."""
     train, lanes = run.config.train, run.lanes
@@ -86,19 +91,28 @@ def build(run: Run) -> Program:
     constants = {"keys": _keys(run)[1], "hyper": hyper, "method": run.constants()}
     draw = None
     if train.input == "device":
-        draw, constants["images"] = run.method.inputs.on_device(run.train_set)
-    models = _all_models(run)
+        draw, constants["images"] = run.method.inputs.on_device(
+            run.train_set, run.config.data
+        )
+        constants["batch_seeds"] = jnp.array(batch_seeds(run), jnp.uint32)
+
+    def drawn(key, constants) -> dict:
+        arrays = draw(key, train.batch_size, constants["images"])
+        # Each device draws its rows only.
+        rows = NamedSharding(run.mesh, P("data"))
+        return {
+            name: jax.lax.with_sharding_constraint(arrays[name], rows)
+            for name in run.batch_shapes()
+        }
+
+    each_draws = draw is not None and own_batches(run)
+    models = _all_models(run, drawn if each_draws else None)
 
     def one_step(carry: Carry, step, batch, constants) -> tuple[Carry, dict]:
         if draw is not None:
-            key = jax.random.fold_in(jax.random.key(run.config.data.seed), step)
-            drawn = draw(key, train.batch_size, constants["images"])
-            # Each device draws its rows only.
-            rows = NamedSharding(run.mesh, P("data"))
-            batch = {
-                name: jax.lax.with_sharding_constraint(drawn[name], rows)
-                for name in run.batch_shapes()
-            }
+            roots = jax.vmap(jax.random.key)(constants["batch_seeds"])
+            keys = jax.vmap(jax.random.fold_in, (0, None))(roots, step)
+            batch = keys if each_draws else drawn(keys[0], constants)
         *new, terms = models(step, constants, batch, carry)
         carry = Carry(*new)
         return carry, {**terms, "alive": carry.alive}
@@ -146,8 +160,14 @@ def _one_model(run: Run, common, step, key, hyper, batch, state, average, alive)
     return new, average, alive, terms
 
 
-def _all_models(run: Run) -> Callable:
-    """Returns ``(step, constants, batch, carry) -> (state, average, alive, terms)``."""
+def _all_models(run: Run, drawn: Callable | None) -> Callable:
+    """Returns ``(step, constants, batch, carry) -> (state, average, alive, terms)``.
+
+    Args:
+      run: the run.
+      drawn: ``(key, constants) -> batch`` where each lane draws its own batch on the
+        device; ``batch`` is then the lanes' keys ``[L]``.
+    """
     lanes, at_once = len(run.lanes), lanes_at_once(run)
     shared = run.config.lanes.same_batches
     axes = (None, None, 0, 0, None if shared else 0, 0, 0, 0)
@@ -163,7 +183,11 @@ def _all_models(run: Run) -> Callable:
         )
 
     def models(step, constants, batch, carry: Carry):
-        one = functools.partial(_one_model, run)
+        def one(common, step, key, hyper, batch, *carry):
+            if drawn is not None:
+                batch = drawn(batch, constants)
+            return _one_model(run, common, step, key, hyper, batch, *carry)
+
         many = over_lanes(one, at_once, axes)
         common = constants["method"]
         args = (constants["keys"], constants["hyper"])

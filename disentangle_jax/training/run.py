@@ -20,6 +20,7 @@ from disentangle_jax.training.mesh import make_mesh
 from disentangle_jax.training.workdir import (
     check_workdir,
     has_checkpoint,
+    named_place,
     read_config,
 )
 from disentangle_jax.types import unknown_name
@@ -90,6 +91,7 @@ def prepare(
     config: ml_collections.ConfigDict,
     workdir: str | os.PathLike,
     *,
+    dataset: Any = None,
     devices: Sequence[jax.Device] | None = None,
 ) -> Run:
     """Checks `config` against the library and `workdir` and returns the run.
@@ -97,6 +99,8 @@ def prepare(
     Args:
       config: the complete config.
       workdir: folder of the run.
+      dataset: a :class:`data.Dataset`, or an object with its methods, that replaces
+        the config's; its ``indices`` are split by ``data.split_recipe``.
       devices: what it is compiled for; None for all that this process sees. Devices
         that are not there, of a described topology, can be compiled for too.
 
@@ -105,28 +109,56 @@ def prepare(
       FileNotFoundError: a dataset's file is missing; says what to fetch.
     """
     workdir = pathlib.Path(workdir)
+    if dataset is not None:
+        dataset = data.as_dataset(dataset)
+        config = config.copy_and_resolve_references()
+        config.data.name = f"{data.as_dataset.__module__}:dataset"
+        config.data.options = {"called": dataset.name}
     config_lib.check_values(config)
-    _check_steps(config)
     check_workdir(config, workdir)
     lanes = expand(config)
-    _check_start(config, lanes)
+    _check_start(config, lanes, workdir)
     for name in config.train.schedules:
         if name not in lanes[0].hyper:
             raise unknown_name("config", "train.schedules", name, lanes[0].hyper)
         schedules.create(name, config.train.schedules[name])
-    train_set = _training_set(config)
-    method = _method(config, train_set)
+    train_set = _training_set(config, workdir, dataset)
+    config = _in_steps(config, len(train_set.indices))
+    _check_steps(config)
+    method = make_method(config, train_set)
     _check_input(config, train_set, method)
-    _check_evaluation(config, method)
+    _check_evaluation(config, train_set, method)
     mesh = make_mesh(config, len(lanes), jax.devices() if devices is None else devices)
-    test_set = load_split(config, "test")
+    test_set = load_split(config, "test", dataset)
     run = Run(config, workdir, train_set, test_set, method, lanes, mesh)
     _check_frozen(run)
     _check_constants(run)
     return run
 
 
-def _method(config: ml_collections.ConfigDict, train_set: data.Dataset) -> Method:
+def _in_steps(
+    config: ml_collections.ConfigDict, size: int
+) -> ml_collections.ConfigDict:
+    """Returns a config whose length is given in steps, for `size` training examples.
+
+    The last, incomplete batch of all epochs together is left out, and so are steps that
+    do not fill a dispatch.
+    """
+    train = config.train
+    if (train.num_steps > 0) == (train.num_epochs > 0):
+        raise ValueError(
+            "config: one of `train.num_steps` and `train.num_epochs` must be positive "
+            f"and the other 0, got {train.num_steps} and {train.num_epochs}."
+        )
+    if not train.num_epochs:
+        return config
+    steps = train.num_epochs * size // train.batch_size
+    steps -= steps % train.steps_per_dispatch
+    return rows.apply(config, {"train.num_steps": steps, "train.num_epochs": 0})
+
+
+def make_method(config: ml_collections.ConfigDict, train_set: data.Dataset) -> Method:
+    """Returns networks, objective and step of a config."""
     model_options = dict(config.model)
     model = models.create(
         model_options.pop("name"), train_set.image_shape, **model_options
@@ -205,19 +237,19 @@ def _check_frozen(run: Run) -> None:
         )
 
 
-def _check_start(config: ml_collections.ConfigDict, lanes: Sequence[Lane]) -> None:
+def _check_start(
+    config: ml_collections.ConfigDict, lanes: Sequence[Lane], workdir: pathlib.Path
+) -> None:
     """Raises where ``train.start_from`` names no run that this one can begin with."""
-    folder = config.train.start_from
-    if not folder:
+    if not config.train.start_from or has_checkpoint(workdir):
         return
-    other = None
-    if has_checkpoint(pathlib.Path(folder)):
-        other = read_config(folder)
-    if other is None:
+    folder = named_place(config.train.start_from, workdir)
+    if not has_checkpoint(folder):
         raise ValueError(
             f"config: `train.start_from` must be the workdir of a trained run, and "
             f"{folder} holds no checkpoint."
         )
+    other = read_config(folder)
     differing = []
     if rows.flat(other.model) != rows.flat(config.model):
         differing.append("model")
@@ -232,25 +264,35 @@ def _check_start(config: ml_collections.ConfigDict, lanes: Sequence[Lane]) -> No
         )
 
 
-def load_split(config: ml_collections.ConfigDict, split: str) -> data.Dataset:
-    """Returns one split of the config's dataset."""
+def load_split(
+    config: ml_collections.ConfigDict, split: str, given: data.Dataset | None = None
+) -> data.Dataset:
+    """Returns one split of the config's dataset, or of the one that is given."""
     recipe = config.data.split_recipe
-    dataset = data.load(
+    if given is not None:
+        parts = data.split_indices(len(given.indices), recipe=recipe)
+        chosen = np.concatenate([parts[part] for part in split.split("+")])
+        return given.narrow(given.indices[np.sort(chosen)])
+    return data.load(
         config.data.name,
         data_dir=config.data.data_dir or None,
-        split=split if recipe == "paper" else "all",
+        split=split,
+        split_recipe=recipe,
         **config.data.options,
     )
-    return dataset if recipe == "paper" else dataset.split(split, recipe=recipe)
 
 
-def _training_set(config: ml_collections.ConfigDict) -> data.Dataset:
+def _training_set(
+    config: ml_collections.ConfigDict,
+    workdir: pathlib.Path,
+    given: data.Dataset | None,
+) -> data.Dataset:
     """Returns the training split without the images that the config leaves out."""
-    train_set = load_split(config, "train")
+    train_set = load_split(config, config.data.train_split, given)
     if config.data.drop:
         train_set = train_set.drop(**config.data.drop)
     if config.data.hold_out:
-        path = pathlib.Path(config.data.hold_out)
+        path = named_place(config.data.hold_out, workdir)
         if not path.is_file():
             raise FileNotFoundError(
                 f"config: `data.hold_out`: there is no file {path}; it must hold "
@@ -279,20 +321,26 @@ def _check_input(
         raise unknown_name(
             "config", "train.input", config.train.input, ("stream", "device")
         )
-    if config.train.input == "device" and not config.lanes.same_batches:
-        raise ValueError(
-            "config: `train.input` must be 'stream' for lanes with batches of their "
-            "own."
-        )
     if config.train.input == "device" and not method.inputs.can_be_on_device:
         raise ValueError(
             f"config: `train.input` must be 'stream' for {config.method.name!r}, whose "
-            "batches hold more than images."
+            "batches hold labels or documents."
         )
 
 
-def _check_evaluation(config: ml_collections.ConfigDict, method: Method) -> None:
+def _check_evaluation(
+    config: ml_collections.ConfigDict, train_set: data.Dataset, method: Method
+) -> None:
     metrics.check_scores(tuple(config.eval.scores), "config", "eval.scores")
+    sampled = config.eval.interventions
+    if sampled not in ("codes", "dataset"):
+        known = ("codes", "dataset")
+        raise unknown_name("config", "eval.interventions", sampled, known)
+    if sampled == "dataset" and not train_set.is_grid:
+        raise ValueError(
+            "config: `eval.interventions` must be 'codes' for "
+            f"{config.data.name}, which is no complete grid of factors."
+        )
     parts, known = config.eval.hybrid_parts, ("variables", "dimensions")
     if parts not in known:
         raise unknown_name("config", "eval.hybrid_parts", parts, known)

@@ -102,13 +102,17 @@ def test_word_counts(corpus):
         np.testing.assert_array_equal(ours["counts"], batch["image"])
 
 
-def test_only_images_are_drawn_on_the_device(squares, corpus, getkey):
-    draw, arrays = data.Images().on_device(squares)
+def test_images_and_pairs_are_drawn_on_the_device(squares, corpus, getkey):
+    draw, arrays = data.Images().on_device(squares, SETTINGS)
     batch = draw(getkey(), 4, arrays)
     np.testing.assert_array_equal(batch["image"], squares.images(batch["index"]))
-    for inputs in INPUTS[1:]:
+    draw, arrays = data.ImagePairs().on_device(squares, SETTINGS)
+    batch = draw(getkey(), 4, arrays)
+    pair = squares.factors(np.stack([batch["index"], batch["index2"]]))
+    assert ((pair[0] != pair[1]).sum(axis=1) == int(SETTINGS["changed_factors"])).all()
+    for inputs in INPUTS[2:]:
         with pytest.raises(ValueError, match="`train.input` must be 'stream'"):
-            inputs.on_device(corpus)
+            inputs.on_device(corpus, SETTINGS)
 
 
 def test_datasets_that_do_not_fit(squares, corpus):

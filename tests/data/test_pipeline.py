@@ -209,6 +209,60 @@ def test_device_sampler_on_eight_devices(getkey):
         np.testing.assert_array_equal(spread[name], alone[name])
 
 
+@pytest.mark.parametrize("k", ["uniform", "dlib", 1, 3])
+@pytest.mark.parametrize("split", ["train", "all"])
+def test_device_sampler_draws_the_pairs_of_the_host(k, split, getkey):
+    dataset = data.load("xysquares", split=split)
+    draw, arrays = data.device_sampler(dataset, pairs=k)
+    key = getkey()
+    batch = jax.jit(draw, static_argnums=1)(key, 32, arrays)
+    expected = dataset.sample_pairs(key, 32, k)
+    np.testing.assert_array_equal(batch["image"], expected.images1)
+    np.testing.assert_array_equal(batch["image2"], expected.images2)
+    assert np.isin(batch["index2"], dataset.indices).all()
+
+
+def test_device_sampler_draws_other_copies_of_a_combination(getkey):
+    images = np.arange(24, dtype=np.uint8).reshape(24, 1, 1, 1)
+    dataset = data.Dataset(
+        "copies", image_shape=(1, 1, 1), images=lambda i: images[i], copies=4,
+        factor_names=("a", "b"), factor_sizes=(2, 3), in_memory=images,
+    )  # fmt: skip
+    draw, arrays = data.device_sampler(dataset, pairs=1)
+    batch = draw(getkey(), 200, arrays)
+    pair = dataset.factors(np.stack([batch["index"], batch["index2"]]))
+    assert ((pair[0] != pair[1]).sum(axis=1) == 1).all()
+    assert len(np.unique(batch["index2"])) == 24
+
+
+def test_device_sampler_refuses_images_without_a_partner():
+    images = np.zeros((12, 1, 1, 1), np.uint8)
+    dataset = data.Dataset(
+        "small", image_shape=(1, 1, 1), images=lambda i: images[i],
+        factor_names=("a", "b", "c"), factor_sizes=(2, 3, 2), in_memory=images,
+    )  # fmt: skip
+    factors = dataset.factors(np.arange(12))
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        chosen = rng.choice(12, rng.integers(1, 5), replace=False)
+        differ = (factors[chosen][:, None] != factors[chosen]).sum(-1)
+        for k in (1, 2, 3, "uniform"):
+            there = differ > 0 if k == "uniform" else differ == k
+            narrowed = dataset.narrow(chosen)
+            if there.any(axis=1).all():
+                data.device_sampler(narrowed, pairs=k)
+            else:
+                with pytest.raises(ValueError, match="must allow a partner for each"):
+                    data.device_sampler(narrowed, pairs=k)
+    labels = data.Dataset(
+        "labels", image_shape=(1, 1, 1), images=lambda i: images[i],
+        factor_names=("a",), factor_sizes=(2,), in_memory=images,
+        factor_table=np.zeros((12, 1), int),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="need a complete grid"):
+        data.device_sampler(labels, pairs="uniform")
+
+
 def test_device_sampler_needs_memory(real_data):
     faces = data.load("celeba", data_dir=real_data / "celeba_1k")
     with pytest.raises(ValueError, match="Stream it with data.pipeline"):

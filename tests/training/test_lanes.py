@@ -56,10 +56,18 @@ def test_lane_equals_its_solo_run(tmp_path, name):
     assert max(jax.tree.leaves(gaps.params)) > 1e-2
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_lanes_with_batches_of_their_own_equal_solo_too(tmp_path, own):
-    config = laned(beta=1.0)
-    config.train.update(num_steps=10, checkpoint_every=10)
+@pytest.mark.parametrize(
+    "method, source, own",
+    [
+        ("beta_vae", "stream", False),
+        ("beta_vae", "stream", True),
+        ("beta_vae", "device", True),
+        ("ada_gvae", "device", True),
+    ],
+)
+def test_lanes_with_batches_of_their_own_equal_solo_too(tmp_path, method, source, own):
+    config = laned(method, beta=1.0)
+    config.train.update(num_steps=10, checkpoint_every=10, input=source)
     config.lanes.update(seeds=2, same_batches=not own)
     run = training.prepare(config, tmp_path / "lanes")
     carry = training.train(run)
@@ -248,6 +256,37 @@ def test_steps_per_dispatch_and_device_input(tmp_path):
         carry.state.params,
         one.state.params,
     )
+
+
+def test_lanes_draw_the_batches_of_their_solo_runs_on_the_device(tmp_path, monkeypatch):
+    config = laned(beta=1.0)
+    config.train.update(input="device", steps_per_dispatch=2)
+    config.lanes.rows = ({"train.seed": 5}, {"train.seed": 7})
+    config.lanes.same_batches = False
+
+    def step(self, key, state, batch, hyper):
+        return state, {"loss": jnp.float32(0), "image": batch["image"]}
+
+    def images(config):
+        """The images of two steps, ``[2, L, B, …]``, that lanes train on."""
+        run = training.prepare(config, tmp_path)
+        monkeypatch.setattr(type(run.method), "step", step)
+        program = program_lib.build(run)
+        carry = program_lib.initial(run)
+        inputs = {"step": jnp.int32(3), "batches": {}, "constants": program.constants}
+        return np.asarray(program.steps(carry, inputs)[1]["image"])
+
+    own = images(config)
+    for number, row in enumerate(config.lanes.rows):
+        alone = rows.alone(config, row)
+        assert alone.data.seed == row["train.seed"]
+        np.testing.assert_array_equal(own[:, number], images(alone)[:, 0])
+    assert not np.array_equal(own[:, 0], own[:, 1])
+    config.lanes.chunk = 1
+    np.testing.assert_array_equal(images(config), own)
+    config.lanes.same_batches = True
+    shared = images(config)
+    np.testing.assert_array_equal(shared[:, 0], shared[:, 1])
 
 
 def test_device_input_moves_nothing_to_the_device(tmp_path):
