@@ -13,6 +13,7 @@ import numpy as np
 
 from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.data.device import device_sampler
+from disentangle_jax.data.pairing import pair_factors
 from disentangle_jax.data.streaming import pipeline
 from disentangle_jax.data.text import Corpus
 
@@ -109,15 +110,22 @@ class ImagePairs(Input):
     def check(self, dataset: Dataset, settings: Mapping[str, Any]) -> None:
         super().check(dataset, settings)
         _check_factors(dataset, settings)
+        factors = np.zeros((1, len(dataset.factor_sizes)), np.int32)
+        sizes, changed = dataset.factor_sizes, _changed(settings)
+        try:
+            jax.eval_shape(
+                lambda key: pair_factors(key, factors, sizes, k=changed),
+                jax.random.key(0),
+            )
+        except ValueError as error:
+            raise ValueError(f"needs another `data.changed_factors`: {error}") from None
 
     def shapes(self, dataset: Dataset, batch_size: int) -> Shapes:
         image = Images().shapes(dataset, batch_size)["image"]
         return {"image": image, "image2": image}
 
     def stream(self, dataset, settings, **stream: int) -> Iterator[Batch]:
-        changed = settings["changed_factors"]
-        changed = int(changed) if changed.isdigit() else changed
-        batches = pipeline(dataset, pairs=changed, **stream)
+        batches = pipeline(dataset, pairs=_changed(settings), **stream)
         return (
             {name: batch[name] for name in ("image", "image2")} for batch in batches
         )
@@ -208,6 +216,12 @@ class WordCounts(Input):
 
 def _wrong_kind(settings: Mapping[str, Any], needed: str, held: str) -> ValueError:
     return ValueError(f"needs {needed}, and {settings['name']} holds {held}.")
+
+
+def _changed(settings: Mapping[str, Any]) -> int | str:
+    """Returns how many factors differ in a pair."""
+    changed = settings["changed_factors"]
+    return int(changed) if changed.isdigit() else changed
 
 
 def _check_factors(dataset: Dataset, settings: Mapping[str, Any]) -> None:

@@ -8,7 +8,10 @@ from concurrent import futures
 import numpy as np
 from PIL import Image
 
-from disentangle_jax.data.publisher_files import check_shape, reading
+from disentangle_jax.data.publisher_files import check_shape, reading, regular
+
+# Larger pictures are none of a dataset; Pillow warns of them, too.
+_MOST_PIXELS = 80_000_000
 
 
 @functools.cache
@@ -32,7 +35,9 @@ def read(
     mode = "L" if shape[-1] == 1 else "RGB"
 
     def one(path: pathlib.Path) -> np.ndarray:
-        with reading(path), Image.open(path) as image:
+        with reading(path), Image.open(regular(path)) as image:
+            if image.width * image.height > _MOST_PIXELS:
+                raise ValueError(f"{image.width} x {image.height} pixels")
             pixels = np.asarray(fit(image.convert(mode)))
         pixels = pixels.reshape(*pixels.shape[:2], -1)
         check_shape(path, "the image", pixels.shape, shape)

@@ -56,7 +56,7 @@ def check_scores(
     known = names(needs=_NEEDS)
     found: dict[str, Callable] = {}
     for name in scores:
-        if ":" not in name and name not in known:
+        if not isinstance(name, str) or ":" not in name and name not in known:
             raise unknown_name(function, argument, name, known)
         score = get(name, function, argument)
         if score.description.needs not in _NEEDS:
@@ -106,7 +106,7 @@ def evaluate(
     Returns:
       ``{name: Score}`` in the requested order; see `Evaluation`. A score that cannot be
       computed on these arrays does not fail the others: its values are NaN, and the
-      reason is in ``errors``.
+      reason is in ``errors``, as for every value that is NaN.
     """
     arrays = check_arrays("evaluate", codes, factors, codes_test, factors_test, groups)
     functions = check_scores(scores, "evaluate")
@@ -123,6 +123,12 @@ def evaluate(
         except (ValueError, ArithmeticError) as error:
             results[name] = Score(dict.fromkeys(descriptions[name].keys, math.nan), {})
             errors[name] = str(error)
+        undefined = [key for key, value in results[name].items() if math.isnan(value)]
+        if undefined and name not in errors:
+            errors[name] = (
+                f"{name}: {', '.join(undefined)} is not defined for these codes and "
+                "factors, as where a code is constant."
+            )
         if intervals:
             bootstrap.add_intervals(results[name], descriptions[name].interval)
     return Evaluation(results, errors, descriptions)
