@@ -10,8 +10,10 @@ needs MNIST. It trains a VAE with two latents, with all terms (panel A) and with
 of them (B to E), as lanes of one program. ``:quick`` needs no download and takes a few
 minutes on a rendered dSprites.
 
-Expected: without ① all images have the same posterior, the prior, and I(x; z) is 0;
-without ② I(x; z) is larger than with all terms; without ④ codes leave the prior.
+Expected: as in the paper. After 1,000 steps of batch 32 with widths (128,) and 64, one
+seed: I(x; z) is 5.2 nats with all terms, 0.0 without ① (every posterior is the prior)
+and 9.6 without ②; log p(x) is -174 with all terms and -545 without ③; KL(q(z), p(z)) is
+-1.1 (an estimate from small batches may be negative) and 6.2 without ④.
 """
 
 import pathlib
