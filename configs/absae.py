@@ -16,8 +16,7 @@ Command::
 trains on a rendered dSprites, which needs no download. ``:dsprites`` uses the
 publisher's file, ``:symbols`` the handwritten symbols of HWF, and ``:shapes3d`` 3D
 Shapes (``--config.data.name=rendered_shapes3d_120`` for our rendering of it).
-``:miniature`` is the rendered dSprites at 32 pixels with narrow networks, smaller
-batches and a tenth of the steps; ``:quick`` takes a few minutes on a 2-core CPU.
+``:quick`` has narrow networks and few steps, which take a few minutes on a 2-core CPU.
 
 The report shows the decoded regions, relations on test images, and accuracies like
 those of the paper's Tables 4 and 5. To use your own relations, call
@@ -33,7 +32,7 @@ for 95.7 %.
 
 from disentangle_jax import config as config_lib
 
-_PRESETS = ("dsprites", "shapes3d", "symbols", "miniature", "quick")
+_PRESETS = ("dsprites", "shapes3d", "symbols", "quick")
 
 
 def get_config(preset: str = ""):
@@ -84,14 +83,8 @@ def get_config(preset: str = ""):
         # An epoch draws as many images as HWF has for training, each symbol as often.
         method.warmup_steps = _steps(1_000, 36_486)
         config.train.num_steps = _steps(6_000, 36_486)
-    if preset in ("miniature", "quick"):
+    if preset == "quick":
         config = _small(config)
-    if preset == "miniature":
-        config.data.options.noisy_copies = 3
-        config.data.options.size = 32
-        method.warmup_steps = 6_000
-        config.train.num_steps = 36_000
-        config.train.checkpoint_every = 1_000
     return config
 
 

@@ -27,7 +27,7 @@ def get_config(preset: str = ""):
     config.method.name = "absae_labelled"
     config.method.labelled_batch = 32  # labelled images per step
     config.method.label_weight = 1.0
-    if preset in ("miniature", "quick"):
+    if preset == "quick":
         config.method.label_weight = 0.1
     if preset == "quick":
         config.train.num_steps = 2000

@@ -1,10 +1,11 @@
-"""A function applied to many rows, in batches of one size."""
+"""Batches: a function applied in batches of one size, and rows on every device."""
 
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import PartitionSpec
 
 
 def in_batches(
@@ -37,3 +38,15 @@ def in_batches(
         parts.append(jax.device_get(function(filled)))
         done(start + len(part))
     return jax.tree.map(lambda *a: np.concatenate(a)[: len(rows)], *parts)
+
+
+def replicated(array: jax.Array) -> jax.Array:
+    """The array, on every device where a mesh with Explicit axes splits its rows.
+
+    With Explicit axes, the default of ``jax.make_mesh``, JAX refuses to combine two
+    arrays whose rows are both split. Auto axes leave the choice to the compiler.
+    """
+    sharding = jax.typeof(array).sharding
+    if all(axis is None for axis in sharding.spec):
+        return array
+    return jax.sharding.reshard(array, PartitionSpec())

@@ -63,7 +63,9 @@ FIELDS: dict[str, Field] = {
     "data.standardize": Field(
         False, "standardise each channel by the dataset's published moments"
     ),
-    "data.hold_out": Field("", ".npy file of indices that are not trained on"),
+    "data.hold_out": Field(
+        "", ".npy file of indices not trained on; '{workdir}' in it as in start_from"
+    ),
     "model.name": Field("sae-12", "network, one of models.names()"),
     "method.name": Field("ae", "training method, one of methods.names()"),
     "optimizer.learning_rate": Field(5e-4, "learning rate of Adam"),
@@ -97,7 +99,9 @@ FIELDS: dict[str, Field] = {
         0.0, "decay of a moving average of the parameters that is evaluated; 0: none"
     ),
     "train.mesh": Field((), "devices as (lanes, data); () chooses", "execution"),
-    "train.start_from": Field("", "workdir of a run whose parameters to start from"),
+    "train.start_from": Field(
+        "", "workdir of a run to start from; '{workdir}' in it is this run's folder"
+    ),
     "train.start_optimizer": Field(True, "take the optimizer state of that run too"),
     "lanes.seeds": Field(1, "models with the seeds train.seed, train.seed + 1, …",
                          "rows"),
@@ -204,7 +208,7 @@ def quick(config: ConfigDict) -> ConfigDict:
     return config
 
 
-def mini(config: ConfigDict, *, size: int, num_steps: int) -> ConfigDict:
+def mini(config: ConfigDict, *, num_steps: int, size: int | None = None) -> ConfigDict:
     """Returns `config` as a miniature: small images, but enough training steps.
 
     Findings of a paper survive smaller pictures and narrower networks, but not a
@@ -213,10 +217,12 @@ def mini(config: ConfigDict, *, size: int, num_steps: int) -> ConfigDict:
 
     Args:
       config: the paper's setting.
-      size: height and width of the images, which are reduced by averaging areas.
       num_steps: number of training steps.
+      size: height and width to which images are reduced by averaging areas; None for
+        those of the dataset.
     """
-    config.data.options.size = size
+    if size is not None:
+        config.data.options.size = size
     config.train.seed = 1
     config.train.num_steps = num_steps
     config.train.input = "device"

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from disentangle_jax.batching import replicated
 from disentangle_jax.types import check_groups
 
 
@@ -27,8 +28,9 @@ def reparameterize(key: jax.Array, mean: jax.Array, log_var: jax.Array) -> jax.A
     Kingma & Welling, "Auto-Encoding Variational Bayes", Eq. 4 and Sec. 2.4.
 
     Args:
-      key: typed key. Under ``pmap`` give each device its own (``fold_in`` the
-        ``axis_index``), else all devices share one noise.
+      key: typed key. Inside ``pmap`` or ``shard_map`` fold the device's number in,
+        ``jax.random.fold_in(key, jax.lax.axis_index(axis_name))``: with one key all
+        devices draw the same noise.
       mean: ``[..., D]`` means.
       log_var: log-variances, same shape as ``mean``.
 
@@ -79,9 +81,10 @@ def permute_dims(
         raise ValueError(f"permute_dims: `z` must be [B, D], got shape {z.shape}.")
     rows, dims = z.shape
     groups = check_groups("permute_dims", groups, dims)
-    everything = (
-        z if axis_name is None else jax.lax.all_gather(z, axis_name, tiled=True)
-    )
+    if axis_name is None:
+        everything = replicated(z)
+    else:
+        everything = jax.lax.all_gather(z, axis_name, tiled=True)
     if everything.shape[0] < 2:
         raise ValueError(
             "permute_dims: `z` must hold at least two rows to permute, got 1. "
@@ -93,7 +96,10 @@ def permute_dims(
         start = jax.lax.axis_index(axis_name) * rows
         order = jax.lax.dynamic_slice_in_dim(order, start, rows, axis=1)
     variable = np.repeat(np.arange(len(groups)), groups)
-    return jnp.take_along_axis(everything, order[variable].T, axis=0)
+    permuted = jnp.take_along_axis(everything, order[variable].T, axis=0)
+    if everything is z or axis_name is not None:
+        return permuted
+    return jax.sharding.reshard(permuted, jax.typeof(z).sharding.spec)
 
 
 def prior(

@@ -33,7 +33,7 @@ import pathlib
 import runpy
 import tempfile
 import uuid
-import zipfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -41,12 +41,15 @@ import ml_collections
 import numpy as np
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import files, metrics, training
+from disentangle_jax import evaluation, files, metrics, training
 from disentangle_jax import rows as rows_lib
 from disentangle_jax.training import memory
 
 # Columns of the table of results, beside labels and scores.
-_RESERVED = ("id", "pack", "finite", "seconds")
+_RESERVED = (
+    *("id", "pack", "finite", "scores", "errors", "fields", "seconds"),
+    *("versions", "device", "commit", "time"),
+)
 # Lanes of a pack by default. More make a step longer, not a model cheaper.
 MOST_LANES = 64
 
@@ -146,10 +149,13 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
         )
     common = rows_lib.flat(base)
     models: dict[str, Model] = {}
+    columns = {*_RESERVED, *metrics.names()}
+    for name in evaluation.names():
+        columns |= evaluation.describe(name).scores.keys()
 
     def add(fields: Mapping[str, Any], **labels: Any) -> None:
         for label in labels:
-            if label in _RESERVED or label in metrics.names():
+            if label in columns:
                 raise ValueError(
                     f"sweep: `{label}` must not be a label: the table of results has a "
                     "column of that name."
@@ -200,9 +206,10 @@ def create(
             "packs": len(packs),
             "config": json.loads(expansion.base.to_json()),
         }
-        lines = [header]
+        lines = []
         for number, models in enumerate(packs):
             lines += [{"pack": number, **model._asdict()} for model in models]
+        lines.insert(0, {**header, "sha256": _manifest_hash(header, lines)})
         for folder in ("packs", "rows", "codes"):
             (workdir / folder).mkdir(parents=True, exist_ok=True)
         text = "".join(json.dumps(line) + "\n" for line in lines)
@@ -229,11 +236,17 @@ def load(workdir: str | os.PathLike) -> Sweep:
             "with --config=FILE, or name the right --workdir."
         )
     try:
-        header, *lines = map(json.loads, path.read_text().splitlines())
-    except ValueError as error:
-        raise ValueError(f"sweep: {path} is damaged ({error}).") from None
+        header, *lines = map(json.loads, path.read_bytes().splitlines())
+        whole = header.pop("sha256") == _manifest_hash(header, lines)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        whole = False
+    if not whole:
+        raise ValueError(
+            f"sweep: {path} is damaged, was changed, or is of an older version; bring "
+            "back a copy, or move it away and launch the sweep again: rows that are "
+            "there are kept."
+        )
     base = config_lib.from_json(header["config"])
-    _check_manifest(path, header, lines, rows_lib.flat(base))
     grouped: dict[int, list[Model]] = {}
     for line in lines:
         number = line.pop("pack")
@@ -245,22 +258,9 @@ def load(workdir: str | os.PathLike) -> Sweep:
     return Sweep(workdir, header, packs)
 
 
-def _check_manifest(
-    path: pathlib.Path, header: dict, lines: list[dict], common: rows_lib.Row
-) -> None:
-    """Raises where lines of the manifest are missing, doubled or changed."""
-    ids = [line["id"] for line in lines]
-    if len(ids) != header["models"] or len(set(ids)) != len(ids):
-        raise ValueError(
-            f"sweep: {path} is damaged: it must have {header['models']} models, and it "
-            f"has {len(set(ids))} in {len(ids)} lines."
-        )
-    for line in lines:
-        if rows_lib.fingerprint({**common, **line["fields"]}) != line["id"]:
-            raise ValueError(
-                f"sweep: {path} is damaged: the fields of model {line['id']} are not "
-                "those it was made with."
-            )
+def _manifest_hash(header: Mapping[str, Any], lines: Sequence[Mapping]) -> str:
+    """Returns a hash of a manifest: its number of models, their ids and fields."""
+    return hashlib.sha256(json.dumps([header, *lines]).encode()).hexdigest()
 
 
 def _config(
@@ -427,10 +427,9 @@ def read_codes(
     """Yields the kept codes of models, those that are there and whole."""
     for name in ids:
         path = sweep.workdir / "codes" / f"{name}.npz"
-        with contextlib.suppress(OSError, ValueError, zipfile.BadZipFile):
-            yield name, _arrays(path)
-
-
-def _arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
-    with np.load(path) as arrays:
-        return {key: arrays[key] for key in arrays.files}
+        try:
+            yield name, files.read_arrays(path)
+        except FileNotFoundError:
+            continue
+        except files.Damaged as error:
+            warnings.warn(f"{error} Its model is left out.", stacklevel=2)

@@ -39,7 +39,6 @@ rows are missing; 2 where the command is wrong; 130 or 143 where a signal stoppe
 
 import argparse
 import contextlib
-import json
 import os
 import pathlib
 import signal
@@ -48,15 +47,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
-from disentangle_jax import files, training
+from disentangle_jax import claims, files, training
 from disentangle_jax import sweep as sweep_lib
-from launch import claims, estimate, kubernetes, slurm, work
+from disentangle_jax.commands import process
+from launch import estimate, kubernetes, slurm, work
 
 _COMMANDS = ("launch", "status", "resume", "collect", "cancel", "run")
 _CLUSTERS = ("local", "debug", "slurm", "k8s")
@@ -120,10 +119,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         args, overrides = _parse(argv)
-        if args.command == "launch":
-            return _launch(args, overrides)
-        sweep = sweep_lib.load(args.workdir)
-        return _ON_A_SWEEP[args.command](sweep, args)
+        with training.stop_on_signals():
+            if args.command == "launch":
+                return _launch(args, overrides)
+            sweep = sweep_lib.load(args.workdir)
+            return _ON_A_SWEEP[args.command](sweep, args)
     except training.Interrupted as stopped:
         print("stopped; what was done is saved. `resume` goes on from there.")
         return stopped.exit_code
@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except (ValueError, TypeError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {process.system_failure(error) or error}", file=sys.stderr)
         return 2
 
 
@@ -241,11 +241,6 @@ def _local(sweep: sweep_lib.Sweep, count: int) -> int:
         f"--workdir={sweep.workdir}",
     ]
     workers = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise training.Interrupted(number, 0)
-
-    before = signal.signal(signal.SIGTERM, stop)
     try:
         for number in range(count):
             path = folder / f"worker-{time.strftime('%m%d-%H%M%S')}-{number}.log"
@@ -261,8 +256,6 @@ def _local(sweep: sweep_lib.Sweep, count: int) -> int:
     except BaseException:
         _stop(workers)
         raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
     return _report(sweep)
 
 
@@ -331,7 +324,7 @@ def _status(sweep: sweep_lib.Sweep, args: argparse.Namespace) -> int:
 
 def _launched(sweep: sweep_lib.Sweep) -> dict[str, Any]:
     path = sweep.workdir / "launch.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    return (files.read_json_or_move(path) or {}) if path.exists() else {}
 
 
 def _resume(sweep: sweep_lib.Sweep, args: argparse.Namespace) -> int:
@@ -393,4 +386,5 @@ _ON_A_SWEEP = {
 
 
 if __name__ == "__main__":
+    process.protect_output()
     sys.exit(main())

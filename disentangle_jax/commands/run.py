@@ -51,8 +51,9 @@ def run(argv: list[str]) -> Callable[[], int]:
         experiment = experiments.prepare(config, workdir, field_names(overrides))
 
         def protocol() -> int:
-            print(f"workdir: {workdir}", flush=True)
-            print(f"report: {experiments.run(experiment)}")
+            with training.writing(experiment.workdir):
+                print(f"workdir: {workdir}", flush=True)
+                print(f"report: {experiments.run(experiment)}")
             return 0
 
         return protocol
@@ -60,10 +61,11 @@ def run(argv: list[str]) -> Callable[[], int]:
     evaluation.check(prepared)
 
     def work() -> int:
-        print(f"workdir: {workdir}", flush=True)
-        training.train(prepared)
-        evaluation.evaluate(prepared)
-        return print_reports(evaluation.folders(prepared))
+        with training.writing(prepared.workdir):
+            print(f"workdir: {workdir}", flush=True)
+            training.train(prepared)
+            evaluation.evaluate(prepared)
+            return print_reports(evaluation.folders(prepared))
 
     return work
 

@@ -14,7 +14,6 @@ from disentangle_jax.data.catalogue import define as define
 from disentangle_jax.data.catalogue import describe as describe
 from disentangle_jax.data.catalogue import names as names
 from disentangle_jax.data.dataset import Dataset as Dataset
-from disentangle_jax.data.dataset import Pairs as Pairs
 from disentangle_jax.data.dataset import Sample as Sample
 from disentangle_jax.data.device import device_bytes as device_bytes
 from disentangle_jax.data.device import device_sampler as device_sampler
@@ -25,7 +24,12 @@ from disentangle_jax.data.inputs import LabelledImages as LabelledImages
 from disentangle_jax.data.inputs import WordCounts as WordCounts
 from disentangle_jax.data.loading import load as load
 from disentangle_jax.data.moments import channel_moments as channel_moments
+from disentangle_jax.data.own_arrays import as_dataset as as_dataset
+from disentangle_jax.data.own_arrays import from_arrays as from_arrays
+from disentangle_jax.data.pairing import Pairs as Pairs
 from disentangle_jax.data.pairing import pair_factors as pair_factors
+from disentangle_jax.data.pixels import as_bytes as as_bytes
+from disentangle_jax.data.publisher_files import UnreadableImage as UnreadableImage
 from disentangle_jax.data.relation_tables import Relation as Relation
 from disentangle_jax.data.relation_tables import RelationTable as RelationTable
 from disentangle_jax.data.relation_tables import add_relations as add_relations

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from disentangle_jax.batching import in_batches
-from disentangle_jax.data.pairing import pair_factors
+from disentangle_jax.data.noise import Noise, add_noise
+from disentangle_jax.data.pairing import Combinations, Pairs, pair_factors
 from disentangle_jax.data.resizing import area_average
 from disentangle_jax.data.splits import split_indices
 from disentangle_jax.types import unknown_name
@@ -20,20 +20,6 @@ def generator(words: Sequence[int]) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
 
 
-def _seeded(noise: Callable) -> Callable:
-    """Returns ``noise`` with a key made of words ``[w]`` uint32."""
-
-    def seeded(words: jax.Array, image: jax.Array) -> jax.Array:
-        key = jax.random.key(0)
-        for word in words:
-            key = jax.random.fold_in(key, word)
-        return noise(key, image)
-
-    return seeded
-
-
-# Images that noise is added to in one compiled call.
-_NOISY_AT_ONCE = 64
 _draw_partners = jax.jit(pair_factors, static_argnums=2, static_argnames=("k",))
 
 
@@ -43,23 +29,6 @@ class Sample(NamedTuple):
     images: np.ndarray
     factors: np.ndarray
     indices: np.ndarray
-
-
-class Pairs(NamedTuple):
-    """Pairs of images that differ in a few factors.
-
-    Attributes:
-      images1, images2: ``[n, H, W, C]``.
-      factors1, factors2: ``[n, K]``.
-      changed: ``[n, K]`` bool, the factors that were drawn again (with the rule
-        ``"dlib"`` a factor may keep its value).
-    """
-
-    images1: np.ndarray
-    images2: np.ndarray
-    factors1: np.ndarray
-    factors2: np.ndarray
-    changed: np.ndarray
 
 
 class Dataset:
@@ -83,7 +52,7 @@ class Dataset:
       factor_names: one name per factor; empty where there are no factors.
       factor_sizes: number of values of each factor.
       factor_table: ``[N, K]`` values of each image; None for a complete grid in
-        row-major order (last factor fastest).
+        row-major order (last factor fastest). Floating if a factor is continuous.
       length: number of images; needed where there is neither grid nor table.
       render: pure-JAX function from factors ``[n, K]`` to uint8 images, usable inside
         ``jit``; None for datasets read from files. :meth:`resized` does not change
@@ -113,7 +82,7 @@ class Dataset:
         length: int | None = None,
         render: Callable[[ArrayLike], jax.Array] | None = None,
         copies: int = 1,
-        noise: Callable[[jax.Array, jax.Array], jax.Array] | None = None,
+        noise: Noise | None = None,
         in_memory: np.ndarray | None = None,
         packed: np.ndarray | None = None,
     ):
@@ -128,8 +97,9 @@ class Dataset:
         self.packed = packed
         self.noise = noise
         self._images = images
-        self._add_noise = None if noise is None else jax.jit(jax.vmap(_seeded(noise)))
         self._table = None if factor_table is None else np.asarray(factor_table)
+        if self._table is not None and not self.continuous:
+            self._table = self._table.astype(np.int64)
         if len(self.factor_names) != len(self.factor_sizes):
             raise ValueError(
                 "Dataset: `factor_names` must name each of `factor_sizes`, got "
@@ -147,6 +117,7 @@ class Dataset:
             )
         self.indices = np.arange(self._length)
         self._member = None
+        self._found = None
         self.shrink = lambda images: images
 
     def __len__(self) -> int:
@@ -165,6 +136,11 @@ class Dataset:
     def is_grid(self) -> bool:
         """Whether every combination of factors has one image (or ``copies``)."""
         return bool(self.factor_sizes) and self._table is None
+
+    @property
+    def continuous(self) -> bool:
+        """Whether a factor has continuous values instead of labels."""
+        return self._table is not None and np.issubdtype(self._table.dtype, np.floating)
 
     def _checked(self, function: str, indices: ArrayLike) -> np.ndarray:
         indices = np.asarray(indices)
@@ -201,12 +177,7 @@ class Dataset:
         """
         images = self._images(indices)
         if self.noise is not None and len(indices):
-            seeds = np.asarray(seeds).astype(np.uint32)
-            images = in_batches(
-                lambda rows: self._add_noise(seeds[rows], images[rows]),
-                np.arange(len(indices)),
-                _NOISY_AT_ONCE,
-            )
+            images = add_noise(self.noise, images, seeds)
         return self.shrink(images)
 
     def resized(self, size: int) -> "Dataset":
@@ -233,10 +204,13 @@ class Dataset:
         return other
 
     def factors(self, indices: ArrayLike) -> np.ndarray:
-        """Returns factor values, int64 ``[n, K]``, of ``indices [n]`` (any shape)."""
+        """Returns factor values ``[n, K]`` of ``indices [n]`` (any shape).
+
+        They are int64, or floating if one of the factors is continuous.
+        """
         indices = self._checked("Dataset.factors", indices)
         if self._table is not None:
-            return self._table[indices].astype(np.int64)
+            return self._table[indices]
         if not self.factor_sizes:
             return np.zeros((*indices.shape, 0), np.int64)
         combination = np.unravel_index(indices // self.copies, self.factor_sizes)
@@ -271,22 +245,24 @@ class Dataset:
         places = np.ravel_multi_index(tuple(factors.T), self.factor_sizes)
         if self._table is None:
             return (places * self.copies).reshape(shape)
-        known, first = self._first_of_each_combination()
-        found = np.minimum(np.searchsorted(known, places), len(known) - 1)
-        missing = known[found] != places
-        if missing.any():
+        rows, known = self._combinations().rows(places)
+        if not known.all():
             raise ValueError(
                 f"Dataset.index_of: `factors` must be combinations that {self.name} "
-                f"holds ({len(known)} of {int(np.prod(sizes))}), got "
-                f"{factors[missing][0].tolist()}, which it does not."
+                f"holds ({len(self._combinations())} of {int(np.prod(sizes))}), got "
+                f"{factors[~known][0].tolist()}, which it does not."
             )
-        return first[found].reshape(shape)
+        return rows.reshape(shape)
 
-    def _first_of_each_combination(self) -> tuple[np.ndarray, np.ndarray]:
-        if not hasattr(self, "_combinations"):
-            places = np.ravel_multi_index(tuple(self._table.T), self.factor_sizes)
-            self._combinations = np.unique(places, return_index=True)
-        return self._combinations
+    def _combinations(self) -> Combinations:
+        if self.continuous:
+            raise ValueError(
+                f"Dataset: images of {self.name} cannot be found by their factors, "
+                "which are continuous; pairs and interventions need labels."
+            )
+        if self._found is None:
+            self._found = Combinations(self._table, self.factor_sizes)
+        return self._found
 
     def split(self, split: str, *, recipe: str = "paper") -> "Dataset":
         """Returns the dataset narrowed to a part of ``data.split_indices``.
@@ -390,7 +366,7 @@ class Dataset:
         known = self.factors(np.arange(len(self)))
         other._table = np.concatenate([known, values[:, None]], axis=1)
         other.render = None
-        other.__dict__.pop("_combinations", None)
+        other._found = None
         return other
 
     def sample(self, key: jax.Array, n: int) -> Sample:
@@ -437,11 +413,12 @@ class Dataset:
         Returns:
           ``(partners [n], changed [n, K] bool)``.
         """
-        if not self.is_grid:
+        if not self.factor_sizes:
             raise ValueError(
-                "Dataset.partners: needs a complete grid of factors, which "
-                f"{self.name} is not. Use for example rendered_shapes3d or dsprites."
+                f"Dataset.partners: needs factors, and {self.name} has none. Use for "
+                "example rendered_shapes3d or dsprites."
             )
+        table = None if self.is_grid else self._combinations()
         factors = self.factors(indices)
         second = np.zeros_like(indices)
         changed = np.zeros(factors.shape, bool)
@@ -451,15 +428,22 @@ class Dataset:
             pair_key, copy_key = jax.random.split(jax.random.fold_in(key, attempt))
             # All are drawn again, so that one shape is compiled, not one per remainder.
             partner, moved = _draw_partners(pair_key, factors, self.factor_sizes, k=k)
-            copy = jax.random.randint(copy_key, (len(indices),), 0, self.copies)
-            drawn = self.index_of(np.asarray(partner)) + np.asarray(copy)
+            if table is None:
+                copy = jax.random.randint(copy_key, (len(indices),), 0, self.copies)
+                drawn = self.index_of(np.asarray(partner)) + np.asarray(copy)
+                known = np.ones(len(drawn), bool)
+            else:
+                places = np.ravel_multi_index(np.asarray(partner).T, self.factor_sizes)
+                share = jax.random.uniform(copy_key, (len(indices),))
+                drawn, known = table.rows(places, np.asarray(share))
             second[todo], changed[todo] = drawn[todo], np.asarray(moved)[todo]
-            todo = todo[~inside[drawn[todo]]]
+            todo = todo[~(known & inside[drawn])[todo]]
             if not len(todo):
                 return second, changed
         raise ValueError(
             "Dataset.partners: `k` must allow pairs inside the restriction, got "
-            f"{k!r}, with which some images have no partner."
+            f"{k!r}, with which some images of {self.name} have no partner: it lacks "
+            "combinations of factors."
         )
 
     def inside(self) -> np.ndarray:

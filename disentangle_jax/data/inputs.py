@@ -112,6 +112,9 @@ class ImagePairs(Input):
     def check(self, dataset: Dataset, settings: Mapping[str, Any]) -> None:
         super().check(dataset, settings)
         _check_factors(dataset, settings)
+        if not dataset.is_grid:  # Some images of a table may have no partner.
+            first = dataset.indices[:256]
+            dataset.partners(jax.random.key(0), first, _changed(settings))
 
     def shapes(self, dataset: Dataset, batch_size: int) -> Shapes:
         image = Images().shapes(dataset, batch_size)["image"]
@@ -224,4 +227,9 @@ def _check_factors(dataset: Dataset, settings: Mapping[str, Any]) -> None:
     if not dataset.factor_sizes:
         raise ValueError(
             f"needs a dataset with factors, and {settings['name']} has none."
+        )
+    if dataset.continuous:
+        raise ValueError(
+            f"needs factors with labels, and {settings['name']} has continuous ones. "
+            "Bin them first."
         )

@@ -1,9 +1,61 @@
-"""Draws which factors change between the two images of a pair."""
+"""Pairs of images: which factors change, and which images have given factors."""
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+
+
+class Pairs(NamedTuple):
+    """Pairs of images that differ in a few factors.
+
+    Attributes:
+      images1, images2: ``[n, H, W, C]``.
+      factors1, factors2: ``[n, K]``.
+      changed: ``[n, K]`` bool, the factors that were drawn again (with the rule
+        ``"dlib"`` a factor may keep its value).
+    """
+
+    images1: np.ndarray
+    images2: np.ndarray
+    factors1: np.ndarray
+    factors2: np.ndarray
+    changed: np.ndarray
+
+
+class Combinations:
+    """Finds the rows of a table of labels by the combination of their values.
+
+    Args:
+      table: ``[N, K]`` labels.
+      sizes: number of values of each factor.
+    """
+
+    def __init__(self, table: np.ndarray, sizes: tuple[int, ...]):
+        places = np.ravel_multi_index(tuple(table.T), sizes)
+        self._order = np.argsort(places, kind="stable")
+        self._known, self._first, self._count = np.unique(
+            places[self._order], return_index=True, return_counts=True
+        )
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def rows(
+        self, places: np.ndarray, share: np.ndarray | float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns a row for each combination, and whether the table has one.
+
+        Args:
+          places: ``[n]`` combinations, by their place in the grid of all.
+          share: in [0, 1), which of several rows with the same values.
+        """
+        found = np.minimum(np.searchsorted(self._known, places), len(self) - 1)
+        number = (np.asarray(share) * self._count[found]).astype(np.int64)
+        rows = self._order[self._first[found] + number]
+        return rows, self._known[found] == places
 
 
 def pair_factors(

@@ -8,7 +8,7 @@ from concurrent import futures
 import numpy as np
 from PIL import Image
 
-from disentangle_jax.data.publisher_files import check_shape, reading
+from disentangle_jax.data.publisher_files import UnreadableImage, check_shape
 
 
 @functools.cache
@@ -32,8 +32,14 @@ def read(
     mode = "L" if shape[-1] == 1 else "RGB"
 
     def one(path: pathlib.Path) -> np.ndarray:
-        with reading(path), Image.open(path) as image:
-            pixels = np.asarray(fit(image.convert(mode)))
+        try:
+            with Image.open(path) as image:
+                pixels = np.asarray(fit(image.convert(mode)))
+        except (OSError, SyntaxError, ValueError, EOFError) as error:
+            raise UnreadableImage(
+                f"data.load: the image {path} cannot be read ({error}). Replace or "
+                "remove it."
+            ) from error
         pixels = pixels.reshape(*pixels.shape[:2], -1)
         check_shape(path, "the image", pixels.shape, shape)
         return pixels

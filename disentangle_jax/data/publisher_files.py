@@ -19,6 +19,10 @@ from disentangle_jax.data.catalogue import DatasetDescription
 Folder = str | os.PathLike | None
 
 
+class UnreadableImage(ValueError):
+    """An image file that is no image, or damaged; the message names it."""
+
+
 def data_folder(data_dir: Folder) -> pathlib.Path:
     """Returns ``data_dir``, else ``DISENTANGLE_DATA_DIR``, else a home folder."""
     if data_dir is None:

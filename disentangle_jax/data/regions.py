@@ -14,7 +14,7 @@ import numpy as np
 
 from disentangle_jax.data.catalogue import DatasetDescription
 from disentangle_jax.data.dataset import Dataset
-from disentangle_jax.data.resizing import resize
+from disentangle_jax.data.resizing import area_average
 from disentangle_jax.data.samplers import with_noisy_copies
 
 
@@ -30,7 +30,7 @@ def banded(
       description: the new dataset; its factors are factors of ``base``.
       base: the whole dataset.
       values: for restricted factors of ``base``: the new value of each value to keep.
-      size: height and width of the images, which are resized where it is another.
+      size: height and width to which the images are reduced by averaging areas.
     """
     narrowed = base.keep(**values)
     factors = narrowed.factors(narrowed.indices)
@@ -40,10 +40,7 @@ def banded(
         new = values.get(factor)
         columns.append(column if new is None else np.array([new[v] for v in column]))
     table = np.stack(columns, axis=1)
-    images = _all_images(narrowed)
-    if size != images.shape[1]:
-        images = resize(images, size, method="bilinear")
-    return in_memory(description, images, table)
+    return in_memory(description, area_average(_all_images(narrowed), size), table)
 
 
 def in_memory(

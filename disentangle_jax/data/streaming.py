@@ -122,12 +122,21 @@ def pipeline(
             batch += [read(partner[mine], step, 1), partner[mine]]
         return batch
 
+    failed: list[ValueError] = []
+
+    def checked_batch(step: np.int64) -> list[np.ndarray]:
+        try:
+            return make_batch(step)
+        except ValueError as error:
+            failed.append(error)
+            raise
+
     names = ("image", "index") if pairs is None else _PAIR_NAMES
     shapes = [(shard, *dataset.image_shape), (shard,)] * (len(names) // 2)
     dtypes = [array.dtype for array in make_batch(np.int64(start_step))]
 
     def load(step: "tf.Tensor") -> dict[str, "tf.Tensor"]:
-        arrays = tf.numpy_function(make_batch, [step], dtypes)
+        arrays = tf.numpy_function(checked_batch, [step], dtypes)
         for array, shape in zip(arrays, shapes):
             array.set_shape(shape)
         return dict(zip(names, arrays))
@@ -135,7 +144,19 @@ def pipeline(
     end = np.iinfo(np.int64).max if num_steps is None else start_step + num_steps
     stream = tf.data.Dataset.range(start_step, end)
     stream = stream.map(load, num_parallel_calls=prefetch, deterministic=True)
-    return stream.prefetch(prefetch).as_numpy_iterator()
+    return _named_errors(stream.prefetch(prefetch).as_numpy_iterator(), failed)
+
+
+def _named_errors(
+    batches: Iterator[dict[str, np.ndarray]], failed: list[ValueError]
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields batches; an error is the one that `failed` holds, not TensorFlow's."""
+    try:
+        yield from batches
+    except Exception:
+        if failed:
+            raise failed[0] from None
+        raise
 
 
 def _check(

@@ -2,10 +2,11 @@
 
 Synopsis::
 
-    scores = evaluation.evaluate(run)          # scores.json, pictures.npz
-    model = evaluation.load("runs/sae-quick")  # a Trained
+    model = evaluation.fit(config, "runs/mine", dataset=mine)  # trains; a Trained
+    model = evaluation.load("runs/mine")       # the same later, without the dataset
     codes = model.encode(images)
     images = model.decode(codes)
+    scores = evaluation.evaluate(model.run)    # of a run: scores.json, pictures.npz
 
 What is computed is up to evaluators (:func:`define`), which the method and
 ``config.eval.evaluators`` name.
@@ -14,6 +15,10 @@ What is computed is up to evaluators (:func:`define`), which the method and
 from disentangle_jax.evaluation.examples import Examples as Examples
 from disentangle_jax.evaluation.examples import Seen as Seen
 from disentangle_jax.evaluation.examples import training_codes as training_codes
+from disentangle_jax.evaluation.exported import SUFFIX as SUFFIX
+from disentangle_jax.evaluation.exported import export as export
+from disentangle_jax.evaluation.exported import load_exported as load_exported
+from disentangle_jax.evaluation.exported import read_card as read_card
 from disentangle_jax.evaluation.generation import Generation as Generation
 from disentangle_jax.evaluation.generation import check_generates as check_generates
 from disentangle_jax.evaluation.generation import sample as sample
@@ -44,6 +49,7 @@ from disentangle_jax.evaluation.sections import Section as Section
 from disentangle_jax.evaluation.sections import Sheet as Sheet
 from disentangle_jax.evaluation.sections import Table as Table
 from disentangle_jax.evaluation.sections import Text as Text
+from disentangle_jax.evaluation.stored import REPORT as REPORT
 from disentangle_jax.evaluation.stored import Row as Row
 from disentangle_jax.evaluation.stored import read_arrays as read_arrays
 from disentangle_jax.evaluation.stored import read_scores as read_scores
@@ -53,5 +59,6 @@ from disentangle_jax.evaluation.trained import Networks as Networks
 from disentangle_jax.evaluation.trained import Trained as Trained
 from disentangle_jax.evaluation.trained import check_trained as check_trained
 from disentangle_jax.evaluation.trained import encode_images as encode_images
+from disentangle_jax.evaluation.trained import fit as fit
 from disentangle_jax.evaluation.trained import load as load
 from disentangle_jax.evaluation.trained import load_models as load_models

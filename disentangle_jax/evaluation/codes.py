@@ -46,7 +46,7 @@ class Codes:
         arrays = {}
         if model.shows_images:
             arrays["traversals"] = traversals(model, seen.codes)
-        if not (run.test_set.factor_sizes and settings.scores):
+        if not settings.scores:
             return Evaluated(arrays=arrays)
         variables, names = run.method.latent_groups, tuple(settings.scores)
         dimensions = single_dimensions(variables, run.method.discrete)
@@ -67,17 +67,26 @@ class Codes:
     ) -> tuple[dict[str, metrics.Score], dict[str, str]]:
         """Returns scores of latent variables of such sizes, and why some failed."""
         codes, codes_test = seen.split(seen.codes)
-        factors, factors_test = seen.split(seen.factors)
+        labelled = {}
+        if self._run.test_set.factor_sizes:
+            factors, factors_test = seen.split(seen.factors)
+            labelled = {
+                "factors": factors,
+                "codes_test": codes_test,
+                "factors_test": factors_test,
+            }
         scores = metrics.evaluate(
             codes,
-            factors,
             scores=names,
-            codes_test=codes_test,
-            factors_test=factors_test,
             groups=groups,
             interventions=_interventions(model),
             seed=self._run.config.eval.seed,
+            **labelled,
         )
+        if not labelled:
+            # Not NaN but absent: no score of factors exists for these images.
+            for name in scores.errors:
+                del scores[name]
         for name, score in scores.items():
             drawn = scores.descriptions[name].matrices
             score.matrices = {m: v for m, v in score.matrices.items() if m in drawn}

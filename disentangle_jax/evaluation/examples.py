@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from disentangle_jax import metrics
 from disentangle_jax.evaluation.trained import Trained
 from disentangle_jax.training import Run
 from disentangle_jax.types import Posterior
@@ -92,6 +93,25 @@ class Seen:
     def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows ``[N, …]`` that fit scores and those that test them."""
         return rows[: self.num_train], rows[self.num_train :]
+
+    def scores(
+        self, codes: np.ndarray, names: Sequence[str]
+    ) -> dict[str, dict[str, float | None]]:
+        """Returns scores of codes ``[N, D]`` of the test examples; None for NaN."""
+        fitted, tested = self.split(np.asarray(codes, np.float64))
+        factors, factors_test = self.split(self.factors)
+        found = metrics.evaluate(
+            fitted,
+            factors,
+            scores=tuple(names),
+            codes_test=tested,
+            factors_test=factors_test,
+            seed=self._model.run.config.eval.seed,
+        )
+        return {
+            name: {key: None if np.isnan(v) else float(v) for key, v in score.items()}
+            for name, score in found.items()
+        }
 
     @functools.cached_property
     def _encoded(self) -> tuple[Posterior, dict[str, np.ndarray]]:

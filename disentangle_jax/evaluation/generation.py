@@ -303,8 +303,7 @@ def sample(run: Run) -> list[pathlib.Path]:
 
 def sample_sections(folder: pathlib.Path) -> Iterator[Sheet]:
     """Yields the sheets of a ``samples.npz``."""
-    with np.load(folder / "samples.npz") as stored:
-        samples = dict(stored)
+    samples = files.read_arrays(folder / "samples.npz")
     yield Sheet("prior", "Prior samples", _PRIOR, in_rows(samples["prior"], _SAVED_ROW))
     hybrid = in_rows(samples["hybrid"], _SAVED_ROW)
     yield Sheet("hybrid", "Hybrid samples", _HYBRID, hybrid)

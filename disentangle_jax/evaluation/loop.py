@@ -35,7 +35,8 @@ def evaluate(run: Run) -> dict[str, Any]:
       The scores. Where the run has lanes: the scores of each lane by its name; their
       files are in the folders of the lanes.
     """
-    found = [scores for _, scores in evaluate_models(run)]
+    with training.writing(run.workdir):
+        found = [scores for _, scores in evaluate_models(run)]
     if not run.laned:
         return found[0]
     return {lane.name: scores for lane, scores in zip(run.lanes, found, strict=True)}
@@ -73,9 +74,13 @@ def is_complete(run: Run) -> bool:
 
 
 def _stored(run: Run, step: int) -> dict[str, Any] | None:
-    """Returns the scores in a model's folder; None unless they are up to date."""
+    """Returns the scores in a model's folder; None unless they are up to date.
+
+    Arrays that are missing or damaged make them out of date too.
+    """
     try:
         scores = stored.read_scores(run.workdir)
+        arrays = stored.read_arrays(run.workdir)
     except ValueError:
         return None
     old, new = rows.flat(scores["config"]), rows.flat(run.config)
@@ -84,6 +89,7 @@ def _stored(run: Run, step: int) -> dict[str, Any] | None:
         and scores["settings"]["step"] == step
         and scores["settings"].get("scores") == _SCORED
         and scores["evaluators"] == list(protocol.evaluators(run))
+        and scores["arrays"] == list(arrays)
     )
     return scores if current else None
 
@@ -129,7 +135,9 @@ def _evaluate(
                         "stands in the results already; rename it."
                     )
                 place[key] = value
-    # The arrays first: where scores.json is, everything is.
+    # The arrays first: where scores.json is, everything is. A report is of its scores.
+    scores["arrays"] = list(arrays)
+    (run.workdir / stored.REPORT).unlink(missing_ok=True)
     if arrays:
         files.write_arrays(run.workdir / stored.ARRAYS, arrays)
     else:

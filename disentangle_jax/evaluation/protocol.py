@@ -182,9 +182,12 @@ def evaluators(run: Run) -> tuple[str, ...]:
 
 
 def check(run: Run) -> None:
-    """Raises a ValueError where a run names an evaluator that does not exist."""
+    """Raises a ValueError where a run names an evaluator that it cannot have.
+
+    An evaluator may have a static method ``check(run)`` that raises it.
+    """
     for name in evaluators(run):
-        get(name)
+        getattr(get(name), "check", lambda run: None)(run)
 
 
 def describe_number(

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import ml_collections
 import numpy as np
 
-from disentangle_jax import data, losses, models, training
+from disentangle_jax import data, losses, models, sampling, training
 from disentangle_jax.batching import in_batches
 from disentangle_jax.methods import Method, as_unit_interval
 from disentangle_jax.training import Run
@@ -80,8 +81,13 @@ class Trained(NamedTuple):
         return self.run.method.inputs.observation == "image"
 
     def encode(self, images: np.ndarray) -> np.ndarray:
-        """Returns the codes ``[B, D]`` of uint8 images ``[B, H, W, C]``."""
-        return np.asarray(self.networks.encode(self.state, images)[0].mean)
+        """Returns the codes ``[B, D]`` of images ``[B, H, W, C]``.
+
+        Args:
+          images: uint8 images, or floats in [0, 1], which are rounded to them;
+            documents are counts of words. Any number, in batches.
+        """
+        return self.posterior(images).mean
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Returns the uint8 images ``[B, H, W, C]`` of codes ``[B, D]``."""
@@ -91,12 +97,65 @@ class Trained(NamedTuple):
         """Draws codes ``[n, D]`` from the prior."""
         return self.run.method.prior(key, self.state, n)
 
+    def sample(self, n: int, *, seed: int = 0) -> np.ndarray:
+        """Returns ``n`` uint8 images ``[n, H, W, C]`` decoded from the prior."""
+        return self.decode_all(self.prior(jax.random.key(seed), n))
+
+    def traverse(
+        self, code: np.ndarray, codes: np.ndarray | None = None, *, steps: int = 9
+    ) -> np.ndarray:
+        """Returns images ``[D, steps, H, W, C]`` that vary one latent at a time.
+
+        Args:
+          code: ``[D]``, the code to start from.
+          codes: ``[N, D]``; each latent runs from its minimum to its maximum over
+            these. None for -2 … 2, two standard deviations of the prior.
+          steps: number of values of a latent.
+        """
+        code = jnp.asarray(code)
+        if codes is None:
+            values = jnp.tile(jnp.linspace(-2.0, 2.0, steps), (len(code), 1))
+        else:
+            values = sampling.min_max_values(jnp.asarray(codes), steps=steps)
+        discrete = self.run.method.discrete
+        return self.decode_all(
+            sampling.traverse_values(code, values, discrete=discrete)
+        )
+
+    @property
+    def card(self) -> str:
+        """What the model is, as a Markdown list: method, network, data and training."""
+        config, known = self.run.config, self.run.train_set
+        train = config.train
+        hypers = ", ".join(f"{k} {v:g}" for k, v in self.run.lanes[0].hyper.items())
+        count = sum(leaf.size for leaf in jax.tree.leaves(self.params))
+        factors = ", ".join(known.factor_names) or "none"
+        facts = {
+            "method": config.method.name,
+            "hyperparameters": hypers,
+            "network": f"{config.model.name}, {count:,} parameters",
+            "latents": f"{sum(self.run.method.latent_groups)}",
+            "dataset": f"{known.name}, {len(known.indices):,} training images "
+            f"{known.image_shape}, factors: {factors}",
+            "training": f"{int(self.state.step):,} of {train.num_steps:,} steps, "
+            f"batches of {train.batch_size}, seed {train.seed}",
+        }
+        return "\n".join(f"- {name}: {fact}" for name, fact in facts.items() if fact)
+
     def posterior(self, images: np.ndarray) -> Posterior:
-        """Returns the posteriors of any number of images, in batches."""
+        """Returns the posteriors of any number of images (as `encode` takes them)."""
+        images, shape = np.asarray(images), self.run.train_set.image_shape
+        if images.shape[1:] != shape:
+            expected = ", ".join(map(str, shape))
+            raise ValueError(
+                f"encode: `images` must have shape [B, {expected}], got {images.shape}."
+            )
+        if self.shows_images:
+            images = data.as_bytes("encode: `images`", images)
         return in_batches(
             lambda batch: self.networks.encode(self.state, batch)[0],
             images,
-            self.run.config.eval.batch_size,
+            min(self.run.config.eval.batch_size, len(images)),
         )
 
     def apply(
@@ -182,8 +241,39 @@ def load_models(run: Run) -> Iterator[Trained]:
         yield Trained(own, training.take(state, number), networks)
 
 
-def load(workdir: str | os.PathLike) -> Trained:
+def fit(
+    config: ml_collections.ConfigDict,
+    workdir: str | os.PathLike,
+    *,
+    dataset: Any = None,
+) -> Trained:
+    """Trains a config and returns the model; a run found in `workdir` is continued.
+
+    Args:
+      config: a complete config of one model, e.g. ``config.load("sae:quick")``.
+      workdir: folder of the run.
+      dataset: as in :func:`training.prepare`.
+
+    Raises:
+      ValueError: the config asks for several models, which :func:`load_models` yields.
+    """
+    run = training.prepare(config, workdir, dataset=dataset)
+    if run.laned:
+        raise ValueError(
+            f"fit: `config` must be that of one model, got {len(run.lanes)} lanes; use "
+            "training.train and evaluation.load_models."
+        )
+    training.train(run)
+    return next(load_models(run))
+
+
+def load(workdir: str | os.PathLike, *, with_dataset: bool = False) -> Trained:
     """Returns the trained model of a run's folder, or of the folder of one lane.
+
+    Args:
+      workdir: the folder.
+      with_dataset: whether to load the dataset too. Without, it need not be there; see
+        :func:`training.open_run`.
 
     Raises:
       ValueError: the folder holds no trained run, or one with several models.
@@ -194,7 +284,10 @@ def load(workdir: str | os.PathLike) -> Trained:
         workdir
     ):
         lane, workdir = workdir.name, workdir.absolute().parents[1]
-    run = training.prepare(training.read_config(workdir), workdir)
+    if with_dataset:
+        run = training.prepare(training.read_config(workdir), workdir)
+    else:
+        run = training.open_run(workdir)
     known = [own.name for own in run.lanes]
     if run.laned and not lane:
         raise ValueError(

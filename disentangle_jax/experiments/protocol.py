@@ -10,6 +10,7 @@ other run, so that a protocol that was stopped continues where it stopped.
 import dataclasses
 import functools
 import json
+import os
 import pathlib
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -277,7 +278,8 @@ def _started(pack: Pack, workdir: pathlib.Path) -> Pack:
     """Returns a pack that starts from the run before it, if there is one."""
     if not pack.after:
         return pack
-    start = {"train.start_from": str(workdir / pack.after)}
+    before = os.path.relpath(workdir / pack.after, workdir / pack.name)
+    start = {"train.start_from": f"{{workdir}}/{before}"}
     return pack._replace(config=rows.apply(pack.config, start))
 
 
@@ -313,12 +315,15 @@ def run(experiment: Experiment) -> pathlib.Path:
             Model(alone, lambda name=pack.name, place=place: load(name)[place])
             for place, alone in enumerate(prepared.models())
         )
-        if evaluation.is_complete(prepared):
+        evaluated = evaluation.is_complete(prepared)
+        if not evaluated:
+            training.train(prepared)
+            evaluation.evaluate(prepared)
+        undrawn = [f for f in evaluation.folders(prepared) if not reports.is_drawn(f)]
+        if evaluated and not undrawn:
             print("already trained and evaluated")
             continue
-        training.train(prepared)
-        evaluation.evaluate(prepared)
-        for folder in evaluation.folders(prepared):
+        for folder in undrawn:
             reports.write(folder)
         spent += time.monotonic() - began
         done += pack.work
@@ -330,6 +335,7 @@ def _write_result(
 ) -> pathlib.Path:
     written = {
         "values": result.values,
+        "models": {name: dict(numbers) for name, numbers in result.models.items()},
         "config": json.loads(config.to_json()),
         **training.recipe(),
     }
@@ -371,6 +377,34 @@ def check_empty(
                 f"{config.experiment.name}: `{field}` must be empty"
                 f"{instead or ': the protocol sets it'}."
             )
+
+
+def kept(
+    model: Model,
+    name: str,
+    settings: Mapping[str, Any],
+    compute: Callable[[], dict[str, Any]],
+) -> dict[str, Any]:
+    """Returns values about a model from a file in its folder, computed where missing.
+
+    Args:
+      model: the model.
+      name: name of the file, without ``.json``.
+      settings: what the values depend on beside the model and its evaluation. Values
+        of other settings are computed again.
+      compute: returns the values; what JSON can hold.
+    """
+    path = model.run.workdir / f"{name}.json"
+    made_of = rows.fingerprint(rows.flat(model.run.config))
+    recipe = json.loads(json.dumps({"model": made_of, **settings}))
+    if path.exists():
+        stored = json.loads(path.read_text())
+        if stored["settings"] == recipe:
+            return stored["values"]
+    values = compute()
+    written = {"values": values, "settings": recipe, **training.recipe()}
+    files.write_json(path, written)
+    return values
 
 
 def deviations(*lines: str) -> reports.Text:

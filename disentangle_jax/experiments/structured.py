@@ -29,6 +29,7 @@ _WEIGHTS = ("alpha", "beta", "gamma")
         "label": "label",
         "baselines": ("vae", "beta_vae"),
         "baseline_beta": 4.0,
+        "densities": (),
         "terms": False,
         "equal": (),
         "between": (),
@@ -43,6 +44,10 @@ class Structured(protocol.Protocol):
         _check(config)
         options, method = config.experiment, config.method
         stages = [protocol.Stage("hfvae", {})]
+        stages += [
+            protocol.Stage(f"hfvae-{density}", {"method.concrete_density": density})
+            for density in options.densities
+        ]
         for name in options.baselines:
             baseline = {"name": name}
             if name != "vae":
@@ -65,7 +70,7 @@ class Structured(protocol.Protocol):
 
     def result(self, config, workdir, models):
         subject = Subject(config, models["hfvae"][0].run)
-        values, pictures = {}, {}
+        values, pictures, numbers = {}, {}, {}
         for name, group in models.items():
             values[name] = []
             for model in group:
@@ -76,6 +81,12 @@ class Structured(protocol.Protocol):
                     found["moved"], images = vary(model.load(), subject)
                     pictures.setdefault(name, images)
                 values[name].append(found)
+                folder = run.workdir.relative_to(workdir).as_posix()
+                numbers[folder] = {
+                    key: float(value)
+                    for key, value in found.items()
+                    if key != "seed" and isinstance(value, int | float)
+                }
         compared = {n: found for n, found in values.items() if n not in page.SWEEPS}
         parts = [page.models_table(compared, config.experiment.label)]
         if config.experiment.forest_scores:
@@ -88,7 +99,7 @@ class Structured(protocol.Protocol):
             page.weights_figure(values),
         ]
         return protocol.Result(
-            f"HFVAE on {config.data.name}: its variables", values, parts
+            f"HFVAE on {config.data.name}: its variables", values, parts, numbers
         )
 
 

@@ -54,5 +54,5 @@ def architecture(name: str) -> str:
 
 
 def has_prior(name: str) -> bool:
-    """Returns whether a system is trained towards the prior, so that it can be drawn."""
+    """Returns whether a system is trained towards the prior, and can be drawn from."""
     return fields(name)["method"]["name"] != "ae"

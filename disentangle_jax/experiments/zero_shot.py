@@ -9,10 +9,11 @@ class and feature?
 """
 
 import functools
-import json
+import io
 import pathlib
+import zlib
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import ml_collections
 import numpy as np
@@ -53,7 +54,7 @@ class ZeroShot(protocol.Protocol):
         _check(config)
         method = {"name": options.baseline, "beta": options.baseline_beta}
         baseline = {"model.discrete": (), "method": method}
-        held_out = {"data.hold_out": str(workdir / "held_out.npy")}
+        held_out = {"data.hold_out": "{workdir}/../held_out.npy"}
         before = functools.partial(_prune, config, workdir)
         stages = []
         for name, fields in ((config.method.name, {}), (options.baseline, baseline)):
@@ -173,8 +174,11 @@ def _prune(
     config: ml_collections.ConfigDict, workdir: pathlib.Path, models: protocol.Models
 ) -> None:
     """Writes which training images are removed, and the features that decided it."""
-    if (workdir / "held_out.npy").exists():
-        return
+    path = workdir / "held_out.npy"
+    if path.exists():
+        if zlib.crc32(path.read_bytes()) == _stored_features(workdir)["crc32"]:
+            return
+        raise files.Damaged(f"{path}: is damaged; move it away to write it again.")
     options = config.experiment
     whole = _first_model(config, models)
     train_set = whole.run.train_set
@@ -184,17 +188,23 @@ def _prune(
         for measure, values in measures.items()
     }
     removed = in_combinations(features, codes, labels, options.combinations)
+    indices = io.BytesIO()
+    np.save(indices, train_set.indices[removed])
     stored = {"removed": int(removed.sum()), "of": len(removed), "features": {}}
+    stored["crc32"] = zlib.crc32(indices.getvalue())
     for measure, feature in features.items():
         bounds = {str(label): bound for label, bound in feature.bounds.items()}
         stored["features"][measure] = feature._asdict() | {"bounds": bounds}
     files.write_json(workdir / "features.json", stored)
-    with files.new_file(workdir / "held_out.npy") as path, path.open("wb") as file:
-        np.save(file, train_set.indices[removed])
+    files.write_bytes(path, indices.getvalue())
+
+
+def _stored_features(workdir: pathlib.Path) -> dict[str, Any]:
+    return files.read_json(workdir / "features.json")
 
 
 def _read_features(workdir: pathlib.Path) -> dict[str, Feature]:
-    stored = json.loads((workdir / "features.json").read_text())["features"]
+    stored = _stored_features(workdir)["features"]
     for values in stored.values():
         values["bounds"] = {int(k): tuple(v) for k, v in values["bounds"].items()}
     return {measure: Feature(**values) for measure, values in stored.items()}

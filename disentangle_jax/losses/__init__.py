@@ -59,6 +59,19 @@ respect to replicated parameters, *after the usual mean over the axis*
 ``shard_map`` with its default ``check_vma=True``, JAX already sums that gradient over
 devices; the mean then changes nothing, and the result is the same.
 
+*Keys on several devices.* Under ``jit`` with a sharded batch one key draws the noise of
+the global batch. Inside ``pmap`` or ``shard_map`` a draw has the local shape, so one
+key would draw the *same* noise on every device. Fold the device's number into the key
+of the noise, and pass the shared key to functions that take ``key`` and ``axis_name``::
+
+    noise_key = jax.random.fold_in(key, jax.lax.axis_index("i"))
+    z = sampling.reparameterize(noise_key, mean, log_var)
+    loss, terms = losses.wae(x, logits, z, mean, log_var, key=key, axis_name="i")
+
+*Mesh axes.* Under ``jit``, Auto and Explicit axes (the default of ``jax.make_mesh``)
+are both supported. With Explicit axes, the terms that couple the batch hold all codes
+on every device, and ``block_size`` repeats the work on every device.
+
 *Which estimator?* The aggregate posterior is a mixture over the whole training set,
 which a batch only estimates. ``estimator_bias.png`` beside this file shows the bias of
 each estimator against the batch size, on 2,000 Gaussian posteriors in 4 dimensions with

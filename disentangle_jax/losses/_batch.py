@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+from disentangle_jax.batching import replicated
+
 
 def check_same_shape(function: str, **arrays: jax.Array) -> None:
     """Raises unless all arrays have the shape of the first."""
@@ -62,7 +64,7 @@ def batch_mean(values: jax.Array, axis_name: str | None) -> jax.Array:
 def gather(array: jax.Array, axis_name: str | None) -> jax.Array:
     """All rows of the global batch, in the order of the devices."""
     if axis_name is None:
-        return array
+        return replicated(array)
     return jax.lax.all_gather(array, axis_name, tiled=True)
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from disentangle_jax import distributions
+from disentangle_jax.batching import replicated
 from disentangle_jax.losses._batch import (
     check_batch,
     check_codes,
@@ -403,6 +404,7 @@ def named_log_q_marginals(
     else:
         # Blocks are recomputed in the backward pass. In a loop, XLA cannot merge the
         # two computations, so no barrier is needed.
+        own = jax.tree.map(replicated, own)
         one_row = jax.checkpoint(one_row, prevent_cse=False)
         values = jax.lax.map(one_row, own, batch_size=block_size)
     given_x = distributions.gaussian_log_prob(z, mean, log_var).sum(axis=1)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from disentangle_jax.batching import replicated
 from disentangle_jax.losses._batch import (
     batch_mean,
     batch_size,
@@ -31,6 +32,7 @@ def cross_covariance(
     left: jax.Array, right: jax.Array, axis_name: str | None
 ) -> jax.Array:
     """`[D, F]` mean over the global batch of products of centred columns."""
+    left, right = replicated(left), replicated(right)
     product = jnp.matmul(left.T, right, precision=jax.lax.Precision.HIGHEST)
     product = product / left.shape[0]
     return product if axis_name is None else jax.lax.pmean(product, axis_name)

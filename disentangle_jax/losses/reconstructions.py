@@ -34,6 +34,22 @@ def _float_pair(
     return x, prediction
 
 
+# Interpolated images may leave [0, 1] a little.
+_TOLERANCE = 1e-2
+
+
+def _refuse_outside_unit_interval(x: jax.Array) -> None:
+    """Raises a ValueError for values outside [0, 1]; tracers have none yet."""
+    if isinstance(x, jax.core.Tracer) or not x.size:
+        return
+    low, high = float(x.min()), float(x.max())
+    if low < -_TOLERANCE or high > 1.0 + _TOLERANCE:
+        raise ValueError(
+            f"bernoulli_reconstruction: `x` must lie in [0, 1], got {low:g} to "
+            f"{high:g}. Scale images first, e.g. x / 255."
+        )
+
+
 def bernoulli_reconstruction(
     x: jax.Array, logits: jax.Array, *, subtract_entropy: bool = False
 ) -> jax.Array:
@@ -47,7 +63,8 @@ def bernoulli_reconstruction(
     Couples the batch: no.
 
     Args:
-      x: ``[B, ...]`` observations in [0, 1].
+      x: ``[B, ...]`` observations in [0, 1]. Others are an error; under ``jit``, where
+        values are not known, their loss is NaN.
       logits: predictions before the sigmoid, same shape.
       subtract_entropy: subtract the entropy of ``x``, which does not depend on the
         model, so that a perfect prediction has loss 0. disentanglement_lib clips ``x``
@@ -58,7 +75,10 @@ def bernoulli_reconstruction(
       ``[B]``, nats, summed over pixels and channels; at least 0.
     """
     x, logits = _float_pair("bernoulli_reconstruction", x, logits, "logits")
+    _refuse_outside_unit_interval(x)
     nats = jax.nn.softplus(logits) - x * logits
+    # Images in 0 … 255 would otherwise give a plausible loss.
+    nats = jnp.where(jnp.abs(x - 0.5) > 0.5 + _TOLERANCE, jnp.nan, nats)
     if subtract_entropy:
         nats = nats + xlogy(x, x) + xlogy(1.0 - x, 1.0 - x)
     return _sum_over_pixels(nats)

@@ -369,6 +369,11 @@ class AbsAE(Method):
         )
         return jnp.where(prior["present"][None], values, -jnp.inf)
 
+    def readout(self, state: State, z: jax.Array) -> jax.Array:
+        """Returns the factors ``[N, K]`` of the region of codes ``z`` (Sec. 4.5)."""
+        region = self.log_densities(state, z).argmax(axis=1)
+        return jnp.stack(jnp.unravel_index(region, self.factor_sizes), axis=1)
+
     def means(self, state: State) -> jax.Array:
         """Returns the means ``[C, D]`` of the regions."""
         return state.model_state[PRIOR]["means"]

@@ -13,7 +13,10 @@ defaults are those of the large study of Locatello et al. (2019). Arguments that
 the same in every score:
 
 * codes: ``[N, D]``, factors: ``[N, K]``; NumPy, JAX and torch arrays and nested lists.
-  Most scores treat factor values as labels;
+  Most scores treat factor values as labels. A column with many different values is a
+  continuous factor: it is predicted by a regression (`dci`, `sap`), correlated (`mcc`),
+  or divided into equal-width bins (every other score); ``settings["continuous_as"]``
+  says which. A column of whole numbers is a label as long as the values recur;
 * codes_test, factors_test: ``[M, D]`` and ``[M, K]`` held-out rows, on which accuracies
   are measured. Scores without a test part accept and ignore them;
 * groups: sizes of contiguous multi-dimensional latent variables, which add up to D;

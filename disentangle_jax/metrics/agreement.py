@@ -70,7 +70,7 @@ def mcc(
     pairs = linear_sum_assignment(matrix, maximize=True)
     return Score(
         {"mcc": matrix[pairs].sum() / matrix.shape[1]},
-        arrays.settings(correlation=correlation),
+        arrays.settings(correlation=correlation, continuous_as="values"),
         matrices={"correlation": matrix},
     )
 

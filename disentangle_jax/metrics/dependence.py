@@ -4,17 +4,14 @@ import jax
 import numpy as np
 
 from disentangle_jax.metrics.descriptions import define
-from disentangle_jax.metrics.information import (
-    Information,
-    contingency,
-    equal_width_labels,
-)
+from disentangle_jax.metrics.information import Information, contingency
 from disentangle_jax.metrics.inputs import (
     ArrayLike,
     Score,
     as_key,
     check_codes,
     check_log_var,
+    equal_width_labels,
 )
 from disentangle_jax.metrics.intervals import Bootstrap
 

@@ -1,11 +1,18 @@
 """All scores of one model's codes at once, and their table."""
 
+import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from disentangle_jax.metrics.descriptions import ScoreDescription, get, names
-from disentangle_jax.metrics.inputs import ArrayLike, Score, check_arrays
+from disentangle_jax.metrics.inputs import (
+    ArrayLike,
+    Score,
+    check_arrays,
+    check_codes,
+    codes_alone,
+)
 from disentangle_jax.metrics.intervals import Bootstrap
 from disentangle_jax.registry import split_names
 from disentangle_jax.types import unknown_name
@@ -75,15 +82,30 @@ def check_scores(
     return found
 
 
+def _check_options(
+    options: Mapping[str, Mapping[str, Any]], functions: Mapping[str, Callable]
+) -> None:
+    for name, own in options.items():
+        if name not in functions:
+            raise unknown_name("evaluate", "options", name, functions)
+        parameters = inspect.signature(functions[name]).parameters.values()
+        known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        known = [p for p in known if p not in ("codes_test", "factors_test")]
+        for option in own:
+            if option not in known:
+                raise unknown_name("evaluate", f"options[{name!r}]", option, known)
+
+
 def evaluate(
     codes: ArrayLike,
-    factors: ArrayLike,
+    factors: ArrayLike | None = None,
     *,
     scores: str | Sequence[str] = "all",
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
     groups: Sequence[int] | None = None,
     interventions: tuple[Callable, Any] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
     intervals: bool = False,
     resamples: int = 200,
     seed: int = 0,
@@ -92,7 +114,8 @@ def evaluate(
 
     Args:
       codes: ``[N, D]`` NumPy, JAX or torch array.
-      factors: ``[N, K]`` factor values.
+      factors: ``[N, K]`` factor values; None where there are none, which leaves the
+        scores of codes alone. Continuous factors are recognised (see `metrics`).
       scores: names of scores (a sequence, or one string with commas), among them
         ``package.module:name`` for scores outside the library; or "all" for every score
         that needs only codes and factors, except those of cost "slow" (the downstream
@@ -103,6 +126,7 @@ def evaluate(
         for them are computed over single dimensions, as their settings show.
       interventions: ``(encode_fn, dataset)`` from which interventional scores sample
         images with chosen factors; None: from the rows of `codes`.
+      options: further arguments of scores, ``{"mig": {"bins": 40}}``.
       intervals: also compute bootstrap 95 % intervals of the scores that have them: of
         tables and covariances by resampling the training rows, of accuracies by
         resampling the scored rows under the fitted classifier.
@@ -114,21 +138,30 @@ def evaluate(
       computed on these arrays does not fail the others: its values are NaN, and the
       reason is in ``errors``.
     """
-    arrays = check_arrays("evaluate", codes, factors, codes_test, factors_test, groups)
-    functions = check_scores(scores, "evaluate")
+    if factors is None:
+        arrays = codes_alone(check_codes("evaluate", "codes", codes))
+    else:
+        arrays = check_arrays(
+            "evaluate", codes, factors, codes_test, factors_test, groups
+        )
+    functions, options = check_scores(scores, "evaluate"), options or {}
+    _check_options(options, functions)
     descriptions = {name: score.description for name, score in functions.items()}
     bootstrap = Bootstrap(arrays, resamples=resamples, seed=seed)
     results, errors = {}, {}
     for name, score in functions.items():
-        grouped = descriptions[name].groups and groups is not None
+        shared: dict[str, Any] = {"seed": seed}
+        if descriptions[name].groups and groups is not None:
+            shared["groups"] = groups
         sampled = interventions if descriptions[name].interventional else None
         try:
+            if factors is None and descriptions[name].needs != "codes":
+                raise ValueError(f"{name}: needs factors, and there are none.")
             results[name] = score(
                 *(sampled or (codes, factors)),
                 codes_test=codes_test,
                 factors_test=factors_test,
-                seed=seed,
-                **({"groups": groups} if grouped else {}),
+                **shared | options.get(name, {}),
             )
         except (ValueError, ArithmeticError) as error:
             results[name] = Score(dict.fromkeys(descriptions[name].keys, math.nan), {})

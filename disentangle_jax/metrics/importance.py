@@ -208,6 +208,30 @@ ESTIMATORS: dict[str, Callable[[Arrays, int], Fit]] = {
 }
 
 
+# Models of factor values; the others predict classes.
+_REGRESSIONS = ("forest_regression", "lasso")
+
+
+def _fit(arrays: Arrays, estimator: str, seed: int) -> Fit:
+    """Fits the estimator, and a forest regression to factors that are continuous."""
+    if estimator in _REGRESSIONS or not arrays.continuous:
+        return ESTIMATORS[estimator](arrays, seed)
+    every = range(arrays.factors.shape[1])
+    classes = [k for k in every if k not in arrays.continuous]
+    values = arrays.of_factors(arrays.continuous)
+    fits = [(list(arrays.continuous), _forest_regression(values, seed))]
+    if classes:
+        fits.append((classes, ESTIMATORS[estimator](arrays.of_factors(classes), seed)))
+    importance = np.empty((arrays.codes.shape[1], len(every)))
+    success = [np.full((1, len(every)), np.nan) for _ in range(2)]
+    for columns, (own, *parts) in fits:
+        importance[:, columns] = own
+        for whole, part in zip(success, parts):
+            if part is not None:
+                whole[:, columns] = part.mean(axis=0, keepdims=True)
+    return importance, success[0], None if arrays.codes_test is None else success[1]
+
+
 def _dci_interval(score: Score, bootstrap: Bootstrap) -> dict[str, np.ndarray]:
     return {"informativeness": bootstrap.accuracy(score).mean(axis=-1)}
 
@@ -256,9 +280,10 @@ def dci(
        \tau_k = \frac{\sum_i R_{ik}}{\sum R}
 
     and informativeness is the mean accuracy of the model over factors (an accuracy, not
-    an error), on the test rows if given, else on the training rows. All in [0, 1],
-    higher is better. Dead latents have no importance and no weight. With one factor
-    (one latent variable) D (C) is 1.
+    an error), on the test rows. Without test rows a second model is fitted to a random
+    four fifths of the rows and scored on the others; the importances are those of all
+    rows. All in [0, 1], higher is better. Dead latents have no importance and no
+    weight. With one factor (one latent variable) D (C) is 1.
 
     The estimators are different scores under one name; report which one you use:
 
@@ -278,6 +303,9 @@ def dci(
     * ``"logistic"``: multinomial logistic regression on standardised codes; importances
       are means of |w| over classes.
 
+    Continuous factors are predicted by a regression: that of ``"lasso"``, and
+    ``"forest_regression"`` with every other estimator.
+
     Args:
       codes, factors, codes_test, factors_test, groups, seed: as in every score; the
         factors are labels (values for ``"lasso"`` and ``"forest_regression"``). The
@@ -292,24 +320,26 @@ def dci(
     arrays = check_arrays("dci", codes, factors, codes_test, factors_test, groups)
     if estimator not in ESTIMATORS:
         raise unknown_name("dci", "estimator", estimator, ESTIMATORS)
-    importance, train, test = ESTIMATORS[estimator](arrays, seed)
+    importance, train, test = _fit(arrays, estimator, seed)
+    regression = estimator if estimator in _REGRESSIONS else "forest_regression"
+    settings = arrays.settings(
+        estimator=estimator, seed=seed, continuous_as=f"values ({regression})"
+    )
+    if test is None:
+        _, _, test = _fit(arrays.held_out(seed), estimator, seed)
+        settings |= {"scored_on": "a held-out fifth of the rows"}
     starts = np.cumsum((0, *arrays.groups[:-1]))
     importance = np.add.reduceat(importance, starts, axis=0)
     options = {"floor": 0.0, "weighted": False} if estimator == "lasso" else {}
     disentangled, complete = disentanglement_completeness(importance, **options)
-    scored = train if test is None else test
     values = {
         "disentanglement": disentangled,
         "completeness": complete,
-        "informativeness": np.mean(scored),
+        "informativeness": np.mean(test),
         "informativeness_train": np.mean(train),
     }
-    more = {"correct": scored} if scored.dtype == bool else {}
-    return Score(
-        values,
-        arrays.settings(estimator=estimator, seed=seed),
-        matrices={"importance": importance, **more},
-    )
+    more = {"correct": test} if test.dtype == bool else {}
+    return Score(values, settings, matrices={"importance": importance, **more})
 
 
 def _information_importance(mi: np.ndarray) -> np.ndarray:
@@ -366,7 +396,9 @@ def med(
     Returns:
       ``med`` and ``completeness``.
     """
-    arrays = check_arrays("med", codes, factors, codes_test, factors_test)
+    arrays = check_arrays(
+        "med", codes, factors, codes_test, factors_test, factor_bins=bins
+    )
     if top_k is not None and top_k < 1:
         raise ValueError(f"med: `top_k` must be positive, got {top_k}.")
     mi = information(arrays, bins=bins, bin_factors=False, seed=seed)[0].mi

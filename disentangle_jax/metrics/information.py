@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from disentangle_jax.metrics.inputs import Arrays
+from disentangle_jax.metrics.inputs import Arrays, equal_width_labels
 
 # The heat map of ``matrices["mi"]``, for the descriptions of the scores that return it.
 HEAT_MAP = {
@@ -24,19 +24,6 @@ HEAT_MAP = {
         "several dark cells mixes factors.",
     )
 }
-
-
-def equal_width_labels(values: np.ndarray, bins: int) -> np.ndarray:
-    """Returns labels 0 … bins−1 of ``[N, D]`` values, equal-width bins per column.
-
-    The edges are those of ``np.histogram`` in the dtype of the values; the maximum
-    belongs to the last bin and a constant column falls into a single bin.
-    """
-    labels = np.empty(values.shape, np.int32)
-    for d, column in enumerate(values.T):
-        edges = np.histogram_bin_edges(column, bins)[:-1]
-        labels[:, d] = np.searchsorted(edges, column, side="right") - 1
-    return labels
 
 
 @functools.partial(jax.jit, static_argnames="steps")
@@ -172,15 +159,22 @@ class Information:
         self.mi = np.where(dead | (mi < np.finfo(np.float64).eps), 0.0, mi)
 
 
+def factor_labels(
+    arrays: Arrays, bins: int, bin_factors: bool
+) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Returns the labels of the factors, or `bins` bins of each, and their sizes."""
+    if not bin_factors:
+        return arrays.labels, arrays.sizes
+    labels = equal_width_labels(arrays.factors, bins)
+    return labels, (bins,) * labels.shape[1]
+
+
 def information(
     arrays: Arrays, *, bins: int, bin_factors: bool, seed: int
 ) -> tuple[Information, int]:
     """Returns the `Information` of checked arrays and the number of cells of a code."""
     labels, cells = quantise(arrays.codes, arrays.groups, bins, seed)
-    factors, sizes = arrays.labels, arrays.sizes
-    if bin_factors:
-        factors = equal_width_labels(arrays.factors, bins)
-        sizes = (bins,) * factors.shape[1]
+    factors, sizes = factor_labels(arrays, bins, bin_factors)
     tables = contingency(labels, factors, cells=cells, sizes=sizes)
     return Information(tables, sizes), cells
 

@@ -70,8 +70,9 @@ def _define_of_information(**fields: Any) -> Callable[[Callable], Callable]:
             seed: int = 0,
         ) -> Score:
             arrays = check_arrays(
-                name, codes, factors, codes_test, factors_test, groups
-            )
+                name, codes, factors, codes_test, factors_test, groups,
+                factor_bins=bins,
+            )  # fmt: skip
             info, cells = information(
                 arrays, bins=bins, bin_factors=bin_factors, seed=seed
             )
@@ -136,9 +137,10 @@ def mig(
     Args:
       codes, factors, codes_test, factors_test, groups, seed: as in every score; the
         codes are posterior means if ``log_var`` is given. There is no test part.
-      bins: equal-width bins between the smallest and the largest code.
-      bin_factors: also bin the factors (some libraries do, which merges the 40
-        orientations of dSprites into ``bins`` classes).
+      bins: equal-width bins between the smallest and the largest code; continuous
+        factors are binned likewise.
+      bin_factors: bin all factors (some libraries do, which merges the 40 orientations
+        of dSprites into ``bins`` classes).
       normaliser: "factor" is the paper's; "code" divides by the entropy of the code,
         which other libraries call MIG too.
       log_var: ``[N, D]`` posterior log-variances.
@@ -147,7 +149,9 @@ def mig(
     Returns:
       ``mig``. The matrix of informations in nats is in ``matrices["mi"]``.
     """
-    arrays = check_arrays("mig", codes, factors, codes_test, factors_test, groups)
+    arrays = check_arrays(
+        "mig", codes, factors, codes_test, factors_test, groups, factor_bins=bins
+    )
     if normaliser not in ("factor", "code"):
         raise unknown_name("mig", "normaliser", normaliser, ("factor", "code"))
     if log_var is None:

@@ -12,6 +12,9 @@ from disentangle_jax.types import check_groups
 # Anything `np.asarray` understands: NumPy, JAX, torch (also with gradients), lists.
 ArrayLike = Any
 
+# Equal-width bins of a continuous factor, where a score needs classes.
+FACTOR_BINS = 20
+
 
 class Score(dict):
     """The values of one score, a ``dict[str, float]`` whose first key is the headline.
@@ -48,10 +51,13 @@ class Arrays:
     Attributes:
       codes: ``[N, D]``, float32 or float64 as given (integers become float64).
       factors: ``[N, K]`` factor values as given; constant factors are left out.
-      labels: ``[N, K]`` int32, the rank of each value among the values of its factor.
-      sizes: number of values of each factor, over train and test.
+      labels: ``[N, K]`` int32, the rank of each value among the values of its factor;
+        for a continuous factor its bin.
+      sizes: number of labels of each factor, over train and test.
       groups: sizes of the latent variables, which add up to D.
       left_out: the columns of the input's factors that were constant.
+      continuous: the columns of `factors` that are continuous; see `is_continuous`.
+      factor_bins: number of bins of continuous factors; None where `labels` are ranks.
       codes_test, factors_test, labels_test: the same for the test rows, or None.
     """
 
@@ -61,20 +67,119 @@ class Arrays:
     sizes: tuple[int, ...]
     groups: tuple[int, ...]
     left_out: tuple[int, ...]
+    continuous: tuple[int, ...] = ()
+    factor_bins: int | None = None
     codes_test: np.ndarray | None = None
     factors_test: np.ndarray | None = None
     labels_test: np.ndarray | None = None
 
+    def binned(self, bins: int) -> "Arrays":
+        """Returns the arrays with each continuous factor in equal-width bins.
+
+        The bins lie between the smallest and the largest value of the training rows;
+        test values beyond them belong to the outermost bins.
+        """
+        if not self.continuous:
+            return self
+        columns, sizes = list(self.continuous), list(self.sizes)
+        for k in columns:
+            sizes[k] = bins
+
+        def labels(old: np.ndarray, values: np.ndarray) -> np.ndarray:
+            new, like = old.copy(), self.factors[:, columns]
+            new[:, columns] = equal_width_labels(values[:, columns], bins, like)
+            return new
+
+        test = self.labels_test
+        return dataclasses.replace(
+            self,
+            labels=labels(self.labels, self.factors),
+            labels_test=None if test is None else labels(test, self.factors_test),
+            sizes=tuple(sizes),
+            factor_bins=bins,
+        )
+
+    def of_factors(self, columns: Sequence[int]) -> "Arrays":
+        """Returns the arrays with only these columns of the factors."""
+        columns, test = list(columns), self.labels_test
+        return dataclasses.replace(
+            self,
+            factors=self.factors[:, columns],
+            labels=self.labels[:, columns],
+            sizes=tuple(self.sizes[k] for k in columns),
+            continuous=tuple(i for i, k in enumerate(columns) if k in self.continuous),
+            factors_test=None if test is None else self.factors_test[:, columns],
+            labels_test=None if test is None else test[:, columns],
+        )
+
+    def held_out(self, seed: int) -> "Arrays":
+        """Returns the arrays with a random fifth of the rows as test rows."""
+        order = np.random.default_rng(seed).permutation(len(self.codes))
+        test, train = np.split(order, [max(1, len(order) // 5)])
+        return dataclasses.replace(
+            self,
+            codes=self.codes[train],
+            factors=self.factors[train],
+            labels=self.labels[train],
+            codes_test=self.codes[test],
+            factors_test=self.factors[test],
+            labels_test=self.labels[test],
+        )
+
     def settings(self, **more: Any) -> dict[str, Any]:
-        """Returns the settings of a score: a summary of the arrays, and `more`."""
-        out = {"samples": len(self.codes)}
+        """Returns the settings of a score: a summary of the arrays, and `more`.
+
+        ``continuous_as`` states how the score treats continuous factors; it is left
+        out where there are none.
+        """
+        out: dict[str, Any] = {"samples": len(self.codes)}
         if self.codes_test is not None:
             out["samples_test"] = len(self.codes_test)
         if any(size > 1 for size in self.groups):
             out["groups"] = self.groups
         if self.left_out:
             out["constant_factors_left_out"] = self.left_out
+        if not self.continuous:
+            more.pop("continuous_as", None)
+        elif self.factor_bins is not None:
+            given = self.factors.shape[1] + len(self.left_out)
+            kept = np.delete(np.arange(given), self.left_out)
+            out["continuous_factors"] = tuple(kept[list(self.continuous)].tolist())
+            out["continuous_as"] = f"{self.factor_bins} bins"
         return out | more
+
+
+def equal_width_labels(
+    values: np.ndarray, bins: int, like: np.ndarray | None = None
+) -> np.ndarray:
+    """Returns labels 0 … bins−1 of ``[N, D]`` values, equal-width bins per column.
+
+    The edges are those of ``np.histogram`` of `like` (the values themselves by
+    default) in its dtype; the maximum belongs to the last bin, values beyond the edges
+    to the outermost bins, and a constant column falls into a single bin.
+    """
+    like = values if like is None else like
+    labels = np.empty(values.shape, np.int32)
+    for d, column in enumerate(values.T):
+        edges = np.histogram_bin_edges(like[:, d], bins)[:-1]
+        labels[:, d] = np.searchsorted(edges, column, side="right") - 1
+    return np.maximum(labels, 0)
+
+
+def is_continuous(column: np.ndarray) -> bool:
+    """Returns whether a factor ``[N]`` is continuous rather than a label.
+
+    It is if it has more than 20 values and they are either fractions, more than 100 of
+    them or fewer than five rows per value, or whole numbers with fewer than two rows
+    per value. A score of classes would find each of its classes about once.
+    """
+    values = np.unique(column)
+    rows_per_value = len(column) / len(values)
+    if len(values) <= 20:
+        return False
+    if np.array_equal(values, np.round(values)):
+        return rows_per_value < 2
+    return len(values) > 100 or rows_per_value < 5
 
 
 def to_numpy(function: str, argument: str, value: ArrayLike) -> np.ndarray:
@@ -145,6 +250,12 @@ def _check_factors(
     return factors
 
 
+def codes_alone(codes: np.ndarray) -> Arrays:
+    """Returns the arrays of checked codes ``[N, D]`` without factors."""
+    nothing = np.zeros((len(codes), 0), np.int32)
+    return Arrays(codes, nothing, nothing, (), (1,) * codes.shape[1], ())
+
+
 def check_arrays(
     function: str,
     codes: ArrayLike,
@@ -152,16 +263,19 @@ def check_arrays(
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
     groups: Sequence[int] | None = None,
+    *,
+    factor_bins: int | None = FACTOR_BINS,
 ) -> Arrays:
     """Checks the arguments that all scores share.
 
     A factor that is constant over train and test is left out: no code can hold
-    information about it, and every score would divide by its zero entropy.
+    information about it, and every score would divide by its zero entropy. The labels
+    of a continuous factor are `factor_bins` bins; None keeps the rank of each value.
     """
     codes = check_codes(function, "codes", codes)
-    factors = _check_factors(function, "factors", factors, len(codes))
     if len(codes) < 2:
         raise ValueError(f"{function}: `codes` must have at least two rows, got 1.")
+    factors = _check_factors(function, "factors", factors, len(codes))
     if (codes_test is None) != (factors_test is None):
         raise ValueError(
             f"{function}: `codes_test` and `factors_test` must be given together."
@@ -192,17 +306,20 @@ def check_arrays(
     columns = [np.unique(c, return_inverse=True)[1] for c in every.T[varies]]
     labels = np.stack(columns, axis=1).astype(np.int32)
     n = len(codes)
-    return Arrays(
+    kept = factors[:, varies]
+    arrays = Arrays(
         codes=codes,
-        factors=factors[:, varies],
+        factors=kept,
         labels=labels[:n],
         sizes=tuple(int(c.max()) + 1 for c in columns),
         groups=check_groups(function, groups, codes.shape[1]),
         left_out=tuple(int(k) for k in np.flatnonzero(~varies)),
+        continuous=tuple(k for k, c in enumerate(kept.T) if is_continuous(c)),
         codes_test=codes_test,
         factors_test=None if codes_test is None else factors_test[:, varies],
         labels_test=None if codes_test is None else labels[n:],
     )
+    return arrays if factor_bins is None else arrays.binned(factor_bins)
 
 
 def standardised(codes: np.ndarray, like: np.ndarray | None = None) -> np.ndarray:

@@ -14,7 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from disentangle_jax.metrics.information import Information, contingency, quantise
+from disentangle_jax.metrics.information import (
+    Information,
+    contingency,
+    factor_labels,
+    quantise,
+)
 from disentangle_jax.metrics.inputs import Arrays, Score, as_key
 
 # Resamples in memory at once; more would only use more memory.
@@ -32,6 +37,10 @@ def _bootstrap_weights(key: jax.Array, *, resamples: int, rows: int) -> jax.Arra
     return jax.lax.map(one, keys, batch_size=_AT_ONCE).astype(jnp.float32)
 
 
+class NoInterval(Exception):
+    """The score was computed with options for which there is no bootstrap."""
+
+
 class Bootstrap:
     """R resamples of the rows of codes and factors.
 
@@ -39,8 +48,9 @@ class Bootstrap:
       arrays: the codes and factors.
       weights: function of a number of rows N that returns how often each row occurs in
         each resample, ``[R, N]`` float32.
-      information: function ``(bins, grouped)`` that returns the `Information` of each
-        resample, with the bins of all rows, and the number of cells of a code.
+      information: function ``(bins, grouped, bin_factors)`` that returns the
+        `Information` of each resample, with the bins of all rows, and the number of
+        cells of a code.
     """
 
     def __init__(self, arrays: Arrays, *, resamples: int, seed: int):
@@ -53,11 +63,14 @@ class Bootstrap:
         )
         self.information = functools.cache(self._information)
 
-    def _information(self, bins: int, grouped: bool) -> tuple[Information, int]:
-        codes, sizes = self.arrays.codes, self.arrays.sizes
+    def _information(
+        self, bins: int, grouped: bool, bin_factors: bool
+    ) -> tuple[Information, int]:
+        codes = self.arrays.codes
+        factors, sizes = factor_labels(self.arrays.binned(bins), bins, bin_factors)
         groups = self.arrays.groups if grouped else (1,) * codes.shape[1]
         labels, cells = quantise(codes, groups, bins, self._seed)
-        labels, factors = jnp.asarray(labels), jnp.asarray(self.arrays.labels)
+        labels, factors = jnp.asarray(labels), jnp.asarray(factors)
         tables = jax.lax.map(
             lambda w: contingency(labels, factors, w, cells=cells, sizes=sizes),
             self.weights(len(codes)),
@@ -66,7 +79,13 @@ class Bootstrap:
         return Information(np.asarray(tables), sizes), cells
 
     def accuracy(self, score: Score) -> np.ndarray:
-        """Returns ``[R, …]`` means of ``score.matrices["correct"]`` ``[N, …]``."""
+        """Returns ``[R, …]`` means of ``score.matrices["correct"]`` ``[N, …]``.
+
+        Raises:
+          NoInterval: the score did not classify rows.
+        """
+        if "correct" not in score.matrices:
+            raise NoInterval
         correct = score.matrices["correct"]
         flat = jnp.asarray(correct.reshape(len(correct), -1), jnp.float32)
         share = self.weights(len(correct)) @ flat / len(correct)
@@ -84,7 +103,11 @@ class Bootstrap:
         if interval is None or np.isnan(float(score)):
             return
         tail = 100.0 * (1.0 - level) / 2.0
-        for key, drawn in interval(score, self).items():
+        try:
+            resampled = interval(score, self)
+        except NoInterval:
+            return
+        for key, drawn in resampled.items():
             low, high = np.percentile(drawn - drawn.mean(), [tail, 100.0 - tail])
             score.intervals[key] = (float(score[key] + low), float(score[key] + high))
 
@@ -103,9 +126,10 @@ class OfInformation:
     value: Callable[[Information, int], np.ndarray]
 
     def __call__(self, score: Score, bootstrap: Bootstrap) -> dict[str, np.ndarray]:
-        grouped = "groups" in score.settings
-        return {
-            self.key: self.value(
-                *bootstrap.information(score.settings["bins"], grouped)
-            )
-        }
+        settings = score.settings
+        if "bins" not in settings or settings.get("normaliser", "factor") != "factor":
+            raise NoInterval
+        found = bootstrap.information(
+            settings["bins"], "groups" in settings, settings.get("bin_factors", False)
+        )
+        return {self.key: self.value(*found)}

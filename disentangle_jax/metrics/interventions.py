@@ -20,8 +20,7 @@ import numpy as np
 
 from disentangle_jax.metrics.descriptions import define
 from disentangle_jax.metrics.estimators import logistic_regression, logits
-from disentangle_jax.metrics.information import equal_width_labels
-from disentangle_jax.metrics.inputs import ArrayLike, Score
+from disentangle_jax.metrics.inputs import ArrayLike, Score, equal_width_labels
 from disentangle_jax.metrics.intervals import Bootstrap
 from disentangle_jax.metrics.sources import (
     Conditional,

@@ -60,7 +60,9 @@ def evaluate_lanes(
     for name in scores:
         if name not in known:
             raise unknown_name("evaluate_lanes", "scores", name, known)
-    arrays = check_arrays("evaluate_lanes", codes[0], factors, groups=groups)
+    arrays = check_arrays(
+        "evaluate_lanes", codes[0], factors, groups=groups, factor_bins=bins
+    )
     lanes = [check_arrays("evaluate_lanes", c, factors).codes for c in codes]
     quantised = [quantise(c, arrays.groups, bins, seed) for c in lanes]
     cells = quantised[0][1]

@@ -135,9 +135,12 @@ def info_mec(
       information_estimator: "knn" (Ross 2014, the paper's) or "histogram" (plug-in,
         ``bins`` equal-width bins), which cannot exceed the entropy.
       neighbours: number of neighbours of the "knn" estimate.
-      bins: number of bins of the "histogram" estimate.
+      bins: number of bins of continuous factors, and of the codes in the "histogram"
+        estimate.
     """
-    arrays = check_arrays("info_mec", codes, factors, codes_test, factors_test)
+    arrays = check_arrays(
+        "info_mec", codes, factors, codes_test, factors_test, factor_bins=bins
+    )
     entropy = label_entropies(arrays.labels)
     entropy = np.where(entropy > 0, entropy, np.inf)
     if information_estimator == "knn":

@@ -101,7 +101,7 @@ def sap(
       on one feature cannot separate the middle classes of an ordinal factor, so a
       perfect code does not score 1.
     * ``estimator="r2"``: :math:`R^2` of least squares on the training rows (the squared
-      correlation), the form for continuous factors.
+      correlation), the form for continuous factors, which always take it.
 
     Args:
       codes, factors, codes_test, factors_test, groups, seed: as in every score. Without
@@ -115,15 +115,19 @@ def sap(
       ``sap``; the matrix of s is in ``matrices["predictability"]``.
     """
     arrays = check_arrays("sap", codes, factors, codes_test, factors_test, groups)
-    if estimator == "svm":
-        correct = _svm_correct(arrays, C)
-        matrix, more = correct.mean(axis=0), {"correct": correct}
-        settings = arrays.settings(estimator=estimator, C=C)
-    elif estimator == "r2":
-        matrix, more = _r_squared(arrays), {}
-        settings = arrays.settings(estimator=estimator)
-    else:
+    if estimator not in ("svm", "r2"):
         raise unknown_name("sap", "estimator", estimator, ("svm", "r2"))
+    matrix, more = _r_squared(arrays), {}
+    settings = arrays.settings(estimator=estimator, continuous_as="values (R²)")
+    classes = [k for k in range(matrix.shape[1]) if k not in arrays.continuous]
+    if estimator == "svm" and classes:
+        correct = _svm_correct(arrays.of_factors(classes), C)
+        matrix[:, classes] = correct.mean(axis=0)
+        settings |= {"C": C}
+        if arrays.codes_test is None:
+            settings |= {"scored_on": "training rows"}
+        if not arrays.continuous:
+            more = {"correct": correct}
     first, second = top_two(matrix, 0)
     return Score(
         {"sap": np.mean(first - second)},
@@ -196,7 +200,7 @@ def explicitness(
         x_test = standardised(arrays.codes_test, arrays.codes)
         aucs = [_macro_auc(w, x_test, f) for w, f in zip(fits, arrays.labels_test.T)]
         value = np.nanmean(aucs)  # a factor may be constant in the test rows
-    return Score(
-        {"explicitness": value, "explicitness_train": train},
-        arrays.settings(model="multinomial logistic regression", C=1.0),
-    )
+    settings = arrays.settings(model="multinomial logistic regression", C=1.0)
+    if arrays.codes_test is None:
+        settings |= {"scored_on": "training rows"}
+    return Score({"explicitness": value, "explicitness_train": train}, settings)

@@ -5,8 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from disentangle_jax.metrics.descriptions import define
-from disentangle_jax.metrics.information import equal_width_labels
-from disentangle_jax.metrics.inputs import ArrayLike, Score, check_arrays
+from disentangle_jax.metrics.inputs import (
+    ArrayLike,
+    Score,
+    check_arrays,
+    equal_width_labels,
+)
 
 
 def _mean_quantile(distance: np.ndarray, starts: np.ndarray, q: float) -> float:
@@ -57,7 +61,9 @@ def irs(
       ``irs``; the matrix :math:`1 - d_{ik}/M_i` is in ``matrices["robustness"]``
       (0 for dead latents).
     """
-    arrays = check_arrays("irs", codes, factors, codes_test, factors_test, groups)
+    arrays = check_arrays(
+        "irs", codes, factors, codes_test, factors_test, groups, factor_bins=factor_bins
+    )
     if not 0.0 <= quantile <= 1.0:
         raise ValueError(f"irs: `quantile` must be in [0, 1], got {quantile}.")
     labels = arrays.labels

@@ -9,7 +9,7 @@ They take either ``(encode_fn, dataset)``, where
 or arrays ``(codes, factors)``. Arrays that hold every combination of factor values
 exactly once (a full grid) are a look-up table of the same kind. Other arrays are
 sampled conditionally: the rows of a batch are drawn, with replacement, from those with
-the required value.
+the required value (of a continuous factor: the same of 20 equal-width bins).
 
 All draws are made first; then each distinct image is encoded once, in batches of
 ``encode_batch``, instead of one small batch per vote.
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from disentangle_jax.batching import in_batches
-from disentangle_jax.metrics.inputs import check_arrays, check_codes
+from disentangle_jax.metrics.inputs import FACTOR_BINS, check_arrays, check_codes
 from disentangle_jax.types import Posterior
 
 
@@ -94,16 +94,16 @@ def source_of(function: str, first: Any, second: Any, encode_batch: int) -> Sour
 
 
 def _source_of_arrays(function: str, codes: Any, factors: Any) -> Source:
-    arrays = check_arrays(function, codes, factors)
-    settings = arrays.settings()
+    arrays = check_arrays(function, codes, factors, factor_bins=None)
     full = len(arrays.codes) == np.prod(arrays.sizes, dtype=np.float64)
     if full:
         place = np.ravel_multi_index(tuple(arrays.labels.T), arrays.sizes)
         full = len(np.unique(place)) == len(place)
     if not full:
+        arrays = arrays.binned(FACTOR_BINS)
         return Source(
             arrays.sizes, None, lambda rows: arrays.codes[rows], arrays.labels,
-            settings | {"sampling": "conditional, from the arrays"},
+            arrays.settings(sampling="conditional, from the arrays"),
         )  # fmt: skip
     table = arrays.codes[np.argsort(place)]
     return Source(
@@ -113,7 +113,7 @@ def _source_of_arrays(function: str, codes: Any, factors: Any) -> Source:
         ),
         lambda rows: table[rows],
         None,
-        settings | {"sampling": "full grid of the arrays"},
+        arrays.settings(sampling="full grid of the arrays"),
     )
 
 

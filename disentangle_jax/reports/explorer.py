@@ -16,7 +16,7 @@ import secrets
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from PIL import Image
 
-from disentangle_jax import evaluation, sampling, training
+from disentangle_jax import evaluation, sampling
 from disentangle_jax.reports.grids import latent_labels, png
 from disentangle_jax.reports.requests import (
     Refusal,
@@ -76,10 +76,10 @@ class Subject:
         return sum(self.groups)
 
 
-def explore(run: training.Run) -> None:
-    """Serves the explorer of a trained run until Ctrl-C."""
+def explore(models: Iterable[evaluation.Trained]) -> None:
+    """Serves the explorer of trained models until Ctrl-C."""
     try:
-        with Explorer(list(_subjects(run))) as server:
+        with Explorer([_subject(model) for model in models]) as server:
             print(f"explorer: {server.url}", flush=True)
             print("Open this address in a browser here. Ctrl-C stops it.", flush=True)
             server.serve_forever()
@@ -87,22 +87,21 @@ def explore(run: training.Run) -> None:
         print("\nexplorer: ended", flush=True)
 
 
-def _subjects(run: training.Run) -> Iterator[Subject]:
-    seed = run.config.eval.seed
+def _subject(model: evaluation.Trained) -> Subject:
+    run, seed = model.run, model.run.config.eval.seed
     rng = np.random.default_rng(seed)
-    images = run.test_set.images(rng.choice(run.test_set.indices, _PICKS))
-    for lane, model in zip(run.lanes, evaluation.load_models(run)):
-        yield Subject(
-            ", ".join(filter(None, (run.config.model.name, lane.name))),
-            model.encode,
-            model.decode,
-            tuple(run.method.latent_groups),
-            images,
-            functools.partial(
-                evaluation.training_codes, model, np.random.default_rng(seed)
-            ),
-            len(run.method.discrete),
-        )
+    lane = run.workdir.name if run.workdir.parent.name == "lanes" else ""
+    return Subject(
+        ", ".join(filter(None, (run.config.model.name, lane))),
+        model.encode,
+        model.decode,
+        tuple(run.method.latent_groups),
+        run.test_set.images(rng.choice(run.test_set.indices, _PICKS)),
+        functools.partial(
+            evaluation.training_codes, model, np.random.default_rng(seed)
+        ),
+        len(run.method.discrete),
+    )
 
 
 class Explorer(http.server.ThreadingHTTPServer):

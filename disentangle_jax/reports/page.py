@@ -19,6 +19,11 @@ def check_evaluated(workdir: pathlib.Path) -> None:
     evaluation.read_scores(workdir)
 
 
+def is_drawn(workdir: pathlib.Path) -> bool:
+    """Returns whether the report of an evaluated run is there, of its newest scores."""
+    return (workdir / evaluation.REPORT).exists()
+
+
 def write(workdir: pathlib.Path) -> pathlib.Path:
     """Draws an evaluated run: each section as a file, and all on one page.
 
@@ -58,10 +63,11 @@ def _score_sections(scores: Mapping[str, Any]) -> Iterator[Section]:
         ],
         number=1,
     )
-    if scores["errors"]:
-        caption = "Scores that are not defined for these codes and factors."
-        lines = "\n".join(failures(scores))
-        yield Text("errors", "Scores that were not computed", caption, lines)
+    lines = failures(scores)
+    if lines:
+        caption = "Scores that are not defined for these codes and factors, and sizes."
+        title = "Scores that were not computed as configured"
+        yield Text("errors", title, caption, "\n".join(lines))
 
 
 def _loss(workdir: pathlib.Path) -> Lines:

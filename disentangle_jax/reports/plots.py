@@ -206,11 +206,45 @@ def bar_rows(
 
 
 def lines(
-    curves: Mapping[str, Mapping[float, Sequence[float]]], x_name: str, y_name: str
+    curves: Mapping[str, Mapping[float, Sequence[float]]],
+    x_name: str,
+    y_name: str,
+    *,
+    logarithmic: bool = False,
 ) -> bytes:
-    """Returns a line per curve, ``{x: values over seeds}``, through the means."""
+    """Returns a line per curve, ``{x: values over seeds}``, through the means.
+
+    `logarithmic` is about the horizontal axis.
+    """
     figure = new_figure(3.6)
     axes = figure.add_subplot(xlabel=x_name, ylabel=y_name)
+    if logarithmic:
+        axes.set_xscale("log", base=2)
+    _draw_lines(axes, curves)
+    axes.legend(fontsize=7)
+    return png(figure)
+
+
+def line_grid(
+    rows: Mapping[str, Mapping[str, Mapping[str, Mapping[float, Sequence[float]]]]],
+    x_name: str,
+) -> bytes:
+    """Returns plots like :func:`lines` in a grid: ``{row: {column: curves}}``."""
+    figure = new_figure(2.0 * len(rows) + 0.4)
+    columns = max(len(row) for row in rows.values())
+    grid = figure.subplots(len(rows), columns, squeeze=False, sharex=True)
+    for line, (row, plots) in zip(grid, rows.items()):
+        for axes, (column, curves) in zip(line, plots.items()):
+            _draw_lines(axes, curves)
+            axes.set_ylabel(column)
+        line[0].set_title(row, loc="left", fontsize=9)
+        line[0].legend(fontsize=7)
+    for axes in grid[-1]:
+        axes.set_xlabel(x_name)
+    return png(figure)
+
+
+def _draw_lines(axes, curves: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
     for place, (name, points) in enumerate(curves.items()):
         spread = [mean_and_deviation(values) for values in points.values()]
         axes.errorbar(
@@ -224,8 +258,6 @@ def lines(
             label=name,
         )
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=7)
-    return png(figure)
 
 
 def cumulative(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:

@@ -16,8 +16,16 @@ def run_sections(folder: pathlib.Path, scores: Mapping[str, Any]) -> Iterator[Se
 
 
 def failures(scores: Mapping[str, Any]) -> list[str]:
-    """Returns a line for each score that could not be computed."""
-    return [f"{name}: not computed: {why}" for name, why in scores["errors"].items()]
+    """Returns a line for each score that was not computed, or on fewer examples."""
+    lines = [f"{name}: not computed: {why}" for name, why in scores["errors"].items()]
+    used, asked = scores["settings"], scores["config"].get("eval", {})
+    for field in ("num_train", "num_test"):
+        if used.get(field, 0) < asked.get(field, 0):
+            lines.append(
+                f"eval.{field}: {used[field]} examples instead of {asked[field]}: the "
+                "test split has no more."
+            )
+    return lines
 
 
 def score_table(workdir: pathlib.Path) -> str:

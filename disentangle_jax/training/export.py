@@ -10,6 +10,7 @@ import jax
 from disentangle_jax.training import program as program_lib
 from disentangle_jax.training.checkpoint import Checkpoints
 from disentangle_jax.training.run import Run
+from disentangle_jax.training.stored_runs import write_dataset
 from disentangle_jax.training.workdir import start_workdir
 from disentangle_jax.types import unknown_name
 
@@ -39,10 +40,16 @@ def export_lane(run: Run, name: str, workdir: str | os.PathLike) -> Run:
     if carry is None:
         raise ValueError(f"export_lane: {run.workdir} holds no checkpoint yet.")
     inside = run.models()[number]
-    alone = dataclasses.replace(inside, workdir=workdir)
+    own = inside.config.copy_and_resolve_references()
+    for section, field in (("train", "start_from"), ("data", "hold_out")):
+        own[section][field] = own[section][field].replace(
+            "{workdir}", str(run.workdir.absolute())
+        )
+    alone = dataclasses.replace(inside, config=own, workdir=workdir)
     start_workdir(alone.config, workdir)
+    write_dataset(alone)
     shutil.copy(inside.workdir / "metrics.jsonl", workdir / "metrics.jsonl")
-    own = jax.tree.map(lambda leaf: leaf[number : number + 1], carry)
+    state = jax.tree.map(lambda leaf: leaf[number : number + 1], carry)
     with Checkpoints(workdir / "checkpoints", keep=keep) as checkpoints:
-        checkpoints.save(int(carry.step), own)
+        checkpoints.save(int(carry.step), state)
     return alone

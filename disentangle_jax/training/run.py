@@ -20,6 +20,7 @@ from disentangle_jax.training.mesh import make_mesh
 from disentangle_jax.training.workdir import (
     check_workdir,
     has_checkpoint,
+    named_place,
     read_config,
 )
 from disentangle_jax.types import unknown_name
@@ -90,6 +91,7 @@ def prepare(
     config: ml_collections.ConfigDict,
     workdir: str | os.PathLike,
     *,
+    dataset: Any = None,
     devices: Sequence[jax.Device] | None = None,
 ) -> Run:
     """Checks `config` against the library and `workdir` and returns the run.
@@ -97,6 +99,8 @@ def prepare(
     Args:
       config: the complete config.
       workdir: folder of the run.
+      dataset: a :class:`data.Dataset`, or an object with its methods, that replaces
+        the config's; its ``indices`` are split by ``data.split_recipe``.
       devices: what it is compiled for; None for all that this process sees. Devices
         that are not there, of a described topology, can be compiled for too.
 
@@ -105,22 +109,27 @@ def prepare(
       FileNotFoundError: a dataset's file is missing; says what to fetch.
     """
     workdir = pathlib.Path(workdir)
+    if dataset is not None:
+        dataset = data.as_dataset(dataset)
+        config = config.copy_and_resolve_references()
+        config.data.name = f"{data.as_dataset.__module__}:dataset"
+        config.data.options = {"called": dataset.name}
     config_lib.check_values(config)
     check_workdir(config, workdir)
     lanes = expand(config)
-    _check_start(config, lanes)
+    _check_start(config, lanes, workdir)
     for name in config.train.schedules:
         if name not in lanes[0].hyper:
             raise unknown_name("config", "train.schedules", name, lanes[0].hyper)
         schedules.create(name, config.train.schedules[name])
-    train_set = _training_set(config)
+    train_set = _training_set(config, workdir, dataset)
     config = _in_steps(config, len(train_set.indices))
     _check_steps(config)
-    method = _method(config, train_set)
+    method = make_method(config, train_set)
     _check_input(config, train_set, method)
     _check_evaluation(config, train_set, method)
     mesh = make_mesh(config, len(lanes), jax.devices() if devices is None else devices)
-    test_set = load_split(config, "test")
+    test_set = load_split(config, "test", dataset)
     run = Run(config, workdir, train_set, test_set, method, lanes, mesh)
     _check_frozen(run)
     _check_constants(run)
@@ -148,7 +157,8 @@ def _in_steps(
     return rows.apply(config, {"train.num_steps": steps, "train.num_epochs": 0})
 
 
-def _method(config: ml_collections.ConfigDict, train_set: data.Dataset) -> Method:
+def make_method(config: ml_collections.ConfigDict, train_set: data.Dataset) -> Method:
+    """Returns networks, objective and step of a config."""
     model_options = dict(config.model)
     model = models.create(
         model_options.pop("name"), train_set.image_shape, **model_options
@@ -227,19 +237,19 @@ def _check_frozen(run: Run) -> None:
         )
 
 
-def _check_start(config: ml_collections.ConfigDict, lanes: Sequence[Lane]) -> None:
+def _check_start(
+    config: ml_collections.ConfigDict, lanes: Sequence[Lane], workdir: pathlib.Path
+) -> None:
     """Raises where ``train.start_from`` names no run that this one can begin with."""
-    folder = config.train.start_from
-    if not folder:
+    if not config.train.start_from or has_checkpoint(workdir):
         return
-    other = None
-    if has_checkpoint(pathlib.Path(folder)):
-        other = read_config(folder)
-    if other is None:
+    folder = named_place(config.train.start_from, workdir)
+    if not has_checkpoint(folder):
         raise ValueError(
             f"config: `train.start_from` must be the workdir of a trained run, and "
             f"{folder} holds no checkpoint."
         )
+    other = read_config(folder)
     differing = []
     if rows.flat(other.model) != rows.flat(config.model):
         differing.append("model")
@@ -254,24 +264,35 @@ def _check_start(config: ml_collections.ConfigDict, lanes: Sequence[Lane]) -> No
         )
 
 
-def load_split(config: ml_collections.ConfigDict, split: str) -> data.Dataset:
-    """Returns one split of the config's dataset."""
+def load_split(
+    config: ml_collections.ConfigDict, split: str, given: data.Dataset | None = None
+) -> data.Dataset:
+    """Returns one split of the config's dataset, or of the one that is given."""
+    recipe = config.data.split_recipe
+    if given is not None:
+        parts = data.split_indices(len(given.indices), recipe=recipe)
+        chosen = np.concatenate([parts[part] for part in split.split("+")])
+        return given.narrow(given.indices[np.sort(chosen)])
     return data.load(
         config.data.name,
         data_dir=config.data.data_dir or None,
         split=split,
-        split_recipe=config.data.split_recipe,
+        split_recipe=recipe,
         **config.data.options,
     )
 
 
-def _training_set(config: ml_collections.ConfigDict) -> data.Dataset:
+def _training_set(
+    config: ml_collections.ConfigDict,
+    workdir: pathlib.Path,
+    given: data.Dataset | None,
+) -> data.Dataset:
     """Returns the training split without the images that the config leaves out."""
-    train_set = load_split(config, config.data.train_split)
+    train_set = load_split(config, config.data.train_split, given)
     if config.data.drop:
         train_set = train_set.drop(**config.data.drop)
     if config.data.hold_out:
-        path = pathlib.Path(config.data.hold_out)
+        path = named_place(config.data.hold_out, workdir)
         if not path.is_file():
             raise FileNotFoundError(
                 f"config: `data.hold_out`: there is no file {path}; it must hold "

@@ -1,15 +1,15 @@
 """Evaluation writes numbers with their recipe, once, and reads them back."""
 
 import dataclasses
-import json
 import types
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from disentangle_jax import data, evaluation, metrics, training
+from disentangle_jax import data, evaluation, files, metrics, training
 from disentangle_jax.evaluation import loop
+from disentangle_jax.reports.scores import failures
 from tests.evaluation import made
 from tests.training import tiny
 
@@ -23,11 +23,11 @@ def test_each_lane_has_scores_config_and_recipe(evaluated):
     run, scores = evaluated
     assert list(scores) == ["beta=1,seed=0", "beta=8,seed=0"]
     for name, folder in zip(scores, evaluation.folders(run), strict=True):
-        saved = json.loads((folder / "scores.json").read_text())
+        saved = files.read_json(folder / "scores.json")
         assert saved == scores[name] == evaluation.read_scores(folder)
         assert f"beta={saved['config']['method']['beta']:g},seed=0" == folder.name
         assert saved["config"]["lanes"]["sweep"] == {}
-        stored = json.loads((folder / "config.json").read_text())
+        stored = files.read_json(folder / "config.json")
         del stored["format"]
         assert saved["config"] == stored
         assert saved["settings"]["num_train"] == 40
@@ -247,3 +247,46 @@ def test_interventions_need_a_grid(tmp_path):
     config.eval.interventions = "dataset"
     with pytest.raises(ValueError, match="`eval.interventions` must be 'codes' for"):
         training.prepare(config, tmp_path)
+
+
+def test_encode_takes_bytes_and_floats_in_the_unit_interval(tiny_lanes):
+    model = next(evaluation.load_models(tiny_lanes))
+    images = tiny_lanes.test_set.images(tiny_lanes.test_set.indices[:3])
+    codes = model.encode(images)
+    for same in (images / 255.0, (images / 255.0).astype(np.float32), images * 1):
+        np.testing.assert_array_equal(model.encode(same), codes)
+    for wrong in (images.astype(np.float32), images.astype(int) - 1, images * 2.5):
+        with pytest.raises(
+            ValueError, match="`images` must be uint8 in 0 … 255, or floats"
+        ):
+            model.encode(wrong)
+    with pytest.raises(ValueError, match=r"shape \[B, 64, 64, 3\], got \(64, 64, 3\)"):
+        model.encode(images[0])
+
+
+def test_scores_without_labels_are_skipped_with_the_reason(tiny_lanes):
+    known = tiny_lanes.test_set
+    plain = data.Dataset(
+        "plain", image_shape=known.image_shape, images=known.images, length=50
+    )
+    config = tiny_lanes.config.copy_and_resolve_references()
+    config.eval.scores = ("unsupervised", "mig", "dci")
+    run = dataclasses.replace(tiny_lanes, config=config, test_set=plain)
+    model = next(evaluation.load_models(tiny_lanes))._replace(run=run)
+    seen = evaluation.Seen(model, evaluation.Examples(run))
+    found = evaluation.get("codes")(run).evaluate(model, seen)
+    assert list(found.scores) == ["unsupervised"]
+    assert found.errors == {
+        name: f"{name}: needs factors, and there are none." for name in ("mig", "dci")
+    }
+    scores = {
+        "errors": found.errors,
+        "settings": {"num_train": seen.num_train, "num_test": 17},
+        "config": {"eval": {"num_train": 40, "num_test": 20}},
+    }
+    assert failures(scores) == [
+        "mig: not computed: mig: needs factors, and there are none.",
+        "dci: not computed: dci: needs factors, and there are none.",
+        "eval.num_train: 33 examples instead of 40: the test split has no more.",
+        "eval.num_test: 17 examples instead of 20: the test split has no more.",
+    ]

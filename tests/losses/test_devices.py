@@ -83,9 +83,12 @@ def ways(part):
             local_step, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=check
         )
         out[f"shard_map(check_vma={check})"] = jit(mapped)(weights, *data)
-    sharded = [jax.device_put(a, jax.NamedSharding(mesh, P("i"))) for a in data]
-    replicated = jax.device_put(weights, jax.NamedSharding(mesh, P()))
-    out["jit"] = jit(single)(replicated, *sharded)
+    for kind in (AxisType.Auto, AxisType.Explicit):
+        mesh = jax.make_mesh((8,), ("i",), axis_types=(kind,))
+        sharded = [jax.device_put(a, jax.NamedSharding(mesh, P("i"))) for a in data]
+        replicated = jax.device_put(weights, jax.NamedSharding(mesh, P()))
+        with jax.set_mesh(mesh):
+            out[f"jit, {kind.name} axes"] = jit(single)(replicated, *sharded)
     return jax.tree.map(np.asarray, out)
 
 
@@ -145,3 +148,37 @@ def test_lanes_within_devices():
     single = cases.quick_jit(lane)
     want = [single(beta, inputs, noise) for beta in betas]
     np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_keys_on_several_devices():
+    """Folding the device's number into the key draws noise of its own on each."""
+    mean = jnp.zeros((8, 4, 2))
+    key = jax.random.key(0)
+
+    def draw(mean, recipe):
+        own = key
+        if recipe:
+            own = jax.random.fold_in(key, jax.lax.axis_index("i"))
+        return sampling.reparameterize(own, mean, jnp.zeros_like(mean))
+
+    draws = {
+        recipe: np.asarray(jax.pmap(partial(draw, recipe=recipe), "i")(mean))
+        for recipe in (True, False)
+    }
+    assert len(np.unique(draws[True])) == mean.size
+    assert len(np.unique(draws[False])) == mean.size // 8  # one noise on all devices
+    mesh = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))
+    mapped = jax.shard_map(
+        partial(draw, recipe=True), mesh=mesh, in_specs=P("i"), out_specs=P("i")
+    )
+    rows = jax.jit(mapped)(mean.reshape(32, 2))
+    np.testing.assert_array_equal(rows, draws[True].reshape(32, 2))
+    # Under `jit` with a sharded batch, one key draws the noise of the global batch.
+    spread = jax.device_put(mean.reshape(32, 2), jax.NamedSharding(mesh, P("i")))
+    drawn = jax.jit(lambda m: sampling.reparameterize(key, m, jnp.zeros_like(m)))(
+        spread
+    )
+    one = sampling.reparameterize(
+        key, np.zeros((32, 2), np.float32), jnp.zeros((32, 2))
+    )
+    np.testing.assert_allclose(drawn, one, rtol=1e-6)

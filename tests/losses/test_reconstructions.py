@@ -186,3 +186,19 @@ def test_multinomial_errors():
         losses.multinomial_reconstruction(jnp.ones(3), jnp.ones(3))
     with pytest.raises(ValueError, match="`logits` must have the shape of `counts`"):
         losses.multinomial_reconstruction(jnp.ones((2, 3)), jnp.ones((2, 4)))
+
+
+@pytest.mark.parametrize("scale", [255.0, -1.0])
+def test_bernoulli_refuses_images_outside_the_unit_interval(scale):
+    x = jnp.linspace(0.0, 1.0, 12).reshape(2, 6) * scale
+    logits = jnp.zeros_like(x)
+    with pytest.raises(ValueError, match=r"`x` must lie in \[0, 1\], got .* x / 255"):
+        losses.bernoulli_reconstruction(x, logits)
+    inside = jax.jit(losses.bernoulli_reconstruction)(x, logits)
+    assert np.isnan(inside).all()
+    loss, _ = jax.jit(losses.vae)(x, logits, logits, logits, logits)
+    assert np.isnan(loss)
+    with pytest.raises(TypeError, match="must be floating, got uint8"):
+        losses.vae(x.astype(jnp.uint8), logits, logits, logits, logits)
+    overshoot = jnp.array([[1.001, -0.001]])  # an interpolated image
+    assert np.isfinite(losses.bernoulli_reconstruction(overshoot, overshoot)).all()

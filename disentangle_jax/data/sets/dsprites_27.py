@@ -87,7 +87,7 @@ def dsprites_27(
       file: as in ``dsprites``.
       noisy_copies: number of Gaussian and of Bernoulli copies of each *training* image
         (``data.with_noisy_copies``).
-      size: height and width of the images, which are resized before the noise.
+      size: as in ``data.load``; images are reduced before the noise is added.
     """
     whole = _published(None if data_dir is None else os.fspath(data_dir), file, size)
     return regions.split_with_copies(

@@ -1,14 +1,64 @@
 """Any folder of images."""
 
+import csv
+import pathlib
+from collections.abc import Callable
+
 import numpy as np
 
 from disentangle_jax.data.catalogue import define
 from disentangle_jax.data.dataset import Dataset
+from disentangle_jax.data.own_arrays import from_arrays
 from disentangle_jax.data.publisher_files import Folder, data_folder
 
 
+class _Pictures:
+    """Image files as an array ``[N, H, W, C]`` that is read by rows."""
+
+    def __init__(self, paths: np.ndarray, shape: tuple[int, int, int], fit: Callable):
+        self._paths, self._fit = paths, fit
+        self.shape, self.ndim = (len(paths), *shape), 4
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        from disentangle_jax.data import pictures
+
+        return pictures.read(self._paths[rows], self.shape[1:], self._fit)
+
+
+def _listed(
+    folder: pathlib.Path, file: pathlib.Path
+) -> tuple[np.ndarray, list[str], np.ndarray]:
+    """Returns paths, names of factors and values ``[N, K]`` of a CSV file."""
+    if not file.is_file():
+        raise FileNotFoundError(f"data.load: image_folder found no {file}.")
+    with file.open(newline="") as lines:
+        head, *rows = csv.reader(lines)
+    if len(head) < 2 or not rows or any(len(row) != len(head) for row in rows):
+        raise ValueError(
+            f"data.load: {file} must have a head and rows with a path and at least one "
+            "factor each."
+        )
+    paths = np.array([folder / row[0] for row in rows], object)
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(f"data.load: {file} lists {path}, which is absent.")
+    columns = [_numbers([row[k] for row in rows]) for k in range(1, len(head))]
+    return paths, head[1:], np.stack(columns, axis=1)
+
+
+def _numbers(texts: list[str]) -> np.ndarray:
+    """Returns the numbers of a column, or of texts the rank of each in the alphabet."""
+    try:
+        return np.array([float(text) for text in texts])
+    except ValueError:
+        return np.unique(texts, return_inverse=True)[1].astype(np.float64)
+
+
 @define(
-    note="label, if all images lie in sub-folders",
+    note="the columns of a CSV file; or label, if all images lie in sub-folders",
     size="any",
     licence="yours",
     fetch="your own images",
@@ -20,16 +70,21 @@ def image_folder(
     split: str = "train",
     size: int = 64,
     channels: int = 3,
+    factors: str = "",
 ) -> Dataset:
     """Any folder of PNG or JPEG images, resized to a square after a centre crop.
 
-    Factor: label, the name of the sub-folder, if all images lie in sub-folders.
+    Factors: the columns of a CSV file; without one, label, the name of the sub-folder,
+    if all images lie in sub-folders.
 
     Args:
       data_dir: the folder.
       split: as in ``data.load``.
       size: height and width of the images.
       channels: 3 (RGB) or 1 (grey).
+      factors: CSV file in the folder, with a head: the first column holds the paths of
+        the images in the folder, the others are factors (numbers or texts, see
+        ``data.from_arrays``). Only images that it lists are used.
     """
     from PIL import Image, ImageOps
 
@@ -49,6 +104,12 @@ def image_folder(
     def fit(image: Image.Image) -> Image.Image:
         return ImageOps.fit(image, (size, size), Image.Resampling.LANCZOS)
 
+    if factors:
+        paths, names, table = _listed(folder, folder / factors)
+        return from_arrays(
+            "image_folder", _Pictures(paths, shape, fit), table, factor_names=names,
+            source=f"data.load: {folder / factors}",
+        ).split(split)  # fmt: skip
     names, sizes, table = (), (), None
     if all(path.parent != folder for path in paths):
         kinds = [path.relative_to(folder).parts[0] for path in paths]
