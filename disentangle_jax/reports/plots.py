@@ -290,6 +290,23 @@ def histograms(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:
     return png(figure)
 
 
+def clouds(panels: Mapping[str, Sequence[np.ndarray]], radius: float) -> bytes:
+    """Returns point clouds ``[n, 2]`` of each panel, and a circle around the origin."""
+    figure = new_figure(2.6 * -(-len(panels) // 3))
+    grid = figure.subplots(-(-len(panels) // 3), 3, squeeze=False)
+    angle = np.linspace(0, 2 * np.pi, 100)
+    for axes in grid.ravel()[len(panels) :]:
+        axes.set_axis_off()
+    for axes, (title, groups) in zip(grid.ravel(), panels.items()):
+        axes.plot(radius * np.cos(angle), radius * np.sin(angle), "k--", lw=0.8)
+        for place, points in enumerate(groups):
+            axes.plot(*points.T, ".", color=f"C{place % 10}", ms=3, alpha=0.5)
+        axes.set_title(title, loc="left", fontsize=10)
+        axes.set_aspect("equal", "datalim")
+        axes.grid(alpha=0.3)
+    return png(figure)
+
+
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float | None]:
     """Returns mean and standard deviation (n − 1); None for the latter of one value."""
     values = np.asarray(values, float)
