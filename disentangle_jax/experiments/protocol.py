@@ -121,11 +121,13 @@ class Result(NamedTuple):
       title: title of the page.
       values: the numbers, for ``result.json``.
       parts: tables and figures of the page, in order.
+      models: numbers of single models beside their scores, by their folders.
     """
 
     title: str
     values: dict[str, Any]
     parts: Sequence[evaluation.Section]
+    models: Mapping[str, Mapping[str, float]] = {}
 
 
 class Protocol:
