@@ -103,8 +103,12 @@ class Registry:
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Returns names separated by commas; commas in parentheses do not separate."""
-    return tuple(part.strip() for part in re.split(r",(?![^(]*\))", text))
+    """Returns names separated by commas; commas in parentheses do not separate.
+
+    A comma at the end, as in a tuple of one, is allowed.
+    """
+    parts = re.split(r",(?![^(]*\))", text.rstrip().removesuffix(","))
+    return tuple(part.strip() for part in parts)
 
 
 def imported(name: str, function: str, argument: str) -> Any:

@@ -30,7 +30,6 @@ import hashlib
 import json
 import os
 import pathlib
-import runpy
 import tempfile
 import uuid
 import warnings
@@ -141,7 +140,7 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
     if "posterior" not in base.eval.evaluators:  # The analyses of `study` need it.
         base.eval.evaluators = (*base.eval.evaluators, "posterior")
     path, _, preset = file.partition(":")
-    describe = runpy.run_path(path).get("sweep")
+    describe = config_lib.run_file(path).get("sweep")
     if describe is None:
         raise ValueError(
             f"--config: {path} has no `sweep(add, preset)`; it is a single run for "
@@ -166,6 +165,7 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
                 "sweep: `train.num_epochs` must be 0; give `train.num_steps`, by which "
                 "the cost of a sweep is estimated."
             )
+        labels = rows_lib.as_stored(labels, "sweep")
         model = Model(rows_lib.fingerprint({**common, **row}), labels, row)
         if model.id in models:
             raise ValueError(
@@ -173,7 +173,14 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
             )
         models[model.id] = model
 
-    describe(add, preset)
+    try:
+        describe(add, preset)
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"--config: sweep of {path} fails with {type(error).__name__}: {error}."
+        ) from error
     if not models:
         raise ValueError(f"sweep: {file} adds no model.")
     return Expansion(file, base, list(models.values()))
@@ -199,7 +206,10 @@ def create(
     workdir = pathlib.Path(workdir)
     path = workdir / "manifest.jsonl"
     if not path.exists():
+        training.check_writable(workdir)
         packs = pack_models(expansion, lanes)
+        for models in packs:
+            training.check_lanes(_config(expansion.base, models))
         header = {
             "sweep": expansion.file,
             "models": len(expansion.models),
@@ -310,7 +320,7 @@ def fitting_lanes(base: ml_collections.ConfigDict, row: rows_lib.Row) -> int | N
         lanes = [{**row, "train.seed": seed} for seed in range(count)]
         try:
             config = rows_lib.together(base, lanes)
-            memory.check(training.prepare(config, nowhere))
+            memory.check_memory(training.prepare(config, nowhere))
         except training.TooLarge:
             count = -(-count // 2)
         except FileNotFoundError:

@@ -39,6 +39,8 @@ rows are missing; 2 where the command is wrong; 130 or 143 where a signal stoppe
 
 import argparse
 import contextlib
+import functools
+import math
 import os
 import pathlib
 import signal
@@ -84,9 +86,9 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--parallelism", type=_positive)
     parser.add_argument("--packs")
     parser.add_argument("--index_from")
-    parser.add_argument("--gpus", type=int)
+    parser.add_argument("--gpus", type=functools.partial(_positive, least=0))
     parser.add_argument("--cpus", type=_positive)
-    parser.add_argument("--memory_gb", type=float)
+    parser.add_argument("--memory_gb", type=functools.partial(_positive, kind=float))
     parser.add_argument("--time_limit", type=_positive)
     for name in (*_SLURM_OPTIONS, *_K8S_OPTIONS):
         parser.add_argument(f"--{name}")
@@ -105,10 +107,13 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     return args, overrides
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+def _positive(text: str, kind: type = int, least: int = 1) -> float:
+    try:
+        number = kind(text)
+    except ValueError:
+        number = math.nan
+    if not least <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be at least {least}, got {text}")
     return number
 
 
@@ -358,19 +363,24 @@ def _cancel(sweep: sweep_lib.Sweep, args: argparse.Namespace) -> int:
     return 0
 
 
+def _number(name: str, text: str, count: int) -> int:
+    if not (text.isdecimal() and int(text) < count):
+        raise ValueError(f"{name}: must lie in [0, {count}), got {text!r}.")
+    return int(text)
+
+
 def _run(sweep: sweep_lib.Sweep, args: argparse.Namespace) -> int:
     packs = None
     if args.packs is not None:
-        packs = [int(number) for number in args.packs.split(",")]
-        if not all(0 <= number < len(sweep.packs) for number in packs):
-            raise ValueError(
-                f"--packs: must lie in [0, {len(sweep.packs)}), got {args.packs}."
-            )
+        packs = [
+            _number("--packs", text, len(sweep.packs)) for text in args.packs.split(",")
+        ]
     if args.index_from is not None:
         if args.index_from not in os.environ:
             raise ValueError(f"--index_from: ${args.index_from} is not set.")
         every = range(len(sweep.packs)) if packs is None else packs
-        packs = [every[int(os.environ[args.index_from])]]
+        name = f"--index_from: ${args.index_from}"
+        packs = [every[_number(name, os.environ[args.index_from], len(every))]]
     work.set_up_process()
     work.work(sweep, packs=packs)
     return 0

@@ -140,3 +140,8 @@ def test_paper_settings_of_absae(preset, name, images, epochs):
     assert [config.method.warmup_steps, config.train.num_steps] == steps
     if preset == "symbols":
         assert steps == [35_630, 213_785]
+
+
+def test_a_tuple_of_one_name_may_end_with_a_comma():
+    config = config_lib.override(config_lib.default(), ["--config.eval.scores=mig,"])
+    assert config.eval.scores == ("mig",)

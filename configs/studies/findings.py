@@ -59,7 +59,7 @@ FINDINGS = [
         _overlap_line,
         {"dci.disentanglement": "DCI-D", "mig": "MIG", "mse": "test MSE"},
         _overlap,
-        "XYSquares at 16 px, fully connected networks of width 256, 8,000 of 57,600 "
+        "XYSquares at 16 px, fully connected networks of width 256, 6,000 of 57,600 "
         "steps.",
     ),
     Finding(

@@ -168,13 +168,7 @@ class Dataset:
         return images.reshape(*indices.shape, *self.image_shape)
 
     def noisy_images(self, indices: np.ndarray, seeds: ArrayLike) -> np.ndarray:
-        """Returns images of valid ``indices``, with noise drawn by the given seeds.
-
-        Args:
-          indices: ``[n]`` int64.
-          seeds: ``[n, words]`` integers, the seed of each image; without effect for
-            datasets without noise.
-        """
+        """Returns images of valid ``indices [n]``; ``seeds [n, words]`` make noise."""
         images = self._images(indices)
         if self.noise is not None and len(indices):
             images = add_noise(self.noise, images, seeds)
@@ -340,7 +334,21 @@ class Dataset:
             if name not in self.factor_names:
                 raise unknown_name(function, "values", name, self.factor_names)
             column = self.factor_names.index(name)
-            matches[row] = np.isin(factors[:, column], list(allowed))
+            size = self.factor_sizes[column]
+            if isinstance(allowed, str) or not isinstance(allowed, Iterable):
+                raise ValueError(
+                    f"{function}: `{name}` must be a list of values, got {allowed!r}."
+                )
+            allowed = list(allowed)
+            for value in allowed:
+                if value not in range(size):
+                    raise ValueError(
+                        f"{function}: `{name}` has no value {value!r}; its values are "
+                        f"0 … {size - 1}."
+                    )
+            if not allowed:
+                raise ValueError(f"{function}: `{name}` must not be empty.")
+            matches[row] = np.isin(factors[:, column], allowed)
         return matches
 
     def add_factor(self, name: str, values: ArrayLike) -> "Dataset":

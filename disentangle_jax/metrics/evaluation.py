@@ -66,7 +66,8 @@ def check_scores(
     known = names(needs=_NEEDS)
     found: dict[str, Callable] = {}
     for name in scores:
-        if ":" not in name and name.partition("(")[0] not in known:
+        text = name if isinstance(name, str) else ""
+        if ":" not in text and text.partition("(")[0] not in known:
             raise unknown_name(function, argument, name, known)
         score = get(name, function, argument)
         if score.description.needs not in _NEEDS:
@@ -136,7 +137,7 @@ def evaluate(
     Returns:
       ``{name: Score}`` in the requested order; see `Evaluation`. A score that cannot be
       computed on these arrays does not fail the others: its values are NaN, and the
-      reason is in ``errors``.
+      reason is in ``errors``, as for every value that is NaN.
     """
     if factors is None:
         arrays = codes_alone(check_codes("evaluate", "codes", codes))
@@ -166,6 +167,12 @@ def evaluate(
         except (ValueError, ArithmeticError) as error:
             results[name] = Score(dict.fromkeys(descriptions[name].keys, math.nan), {})
             errors[name] = str(error)
+        undefined = [key for key, value in results[name].items() if math.isnan(value)]
+        if undefined and name not in errors:
+            errors[name] = (
+                f"{name}: {', '.join(undefined)} is not defined for these codes and "
+                "factors, as where a code is constant."
+            )
         if intervals:
             bootstrap.add_intervals(results[name], descriptions[name].interval)
     return Evaluation(results, errors, descriptions)

@@ -11,11 +11,11 @@ latent variables.
 import argparse
 import json
 import math
+import pathlib
 import sys
 from collections.abc import Sequence
 
-import numpy as np
-
+from disentangle_jax import files
 from disentangle_jax.metrics.descriptions import describe, names
 from disentangle_jax.metrics.evaluation import Evaluation, evaluate, table
 
@@ -52,6 +52,12 @@ def _score_list() -> str:
     return "\n".join(lines)
 
 
+def _seed(text: str) -> int:
+    if not (text.isdecimal() and int(text) < 2**32):
+        raise argparse.ArgumentTypeError(f"must lie in [0, 2**32), got {text}")
+    return int(text)
+
+
 def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -67,11 +73,42 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--intervals", action="store_true", help="add bootstrap 95 %% intervals"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of random choices")
+    parser.add_argument("--seed", type=_seed, default=0, help="seed of random choices")
     parser.add_argument(
         "--json", action="store_true", help="print JSON instead of a table"
     )
     return parser
+
+
+def _evaluate(options: argparse.Namespace) -> Evaluation:
+    """Returns the scores of the file that the command names."""
+    path = pathlib.Path(options.file)
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}.")
+    arrays = files.read_arrays(path)
+    if not {"codes", "factors"} <= set(arrays):
+        raise ValueError(
+            f"{path} must hold `codes` and `factors`, it holds "
+            f"{', '.join(sorted(arrays)) or 'nothing'}."
+        )
+    groups = arrays.get("groups")
+    if options.groups:
+        sizes = options.groups.split(",")
+        if not all(size.strip().isdecimal() for size in sizes):
+            raise ValueError(
+                f"--groups: must be sizes such as 2,2,2, got {options.groups!r}."
+            )
+        groups = [int(size) for size in sizes]
+    return evaluate(
+        arrays["codes"],
+        arrays["factors"],
+        scores=options.scores,
+        codes_test=arrays.get("codes_test"),
+        factors_test=arrays.get("factors_test"),
+        groups=groups,
+        intervals=options.intervals,
+        seed=options.seed,
+    )
 
 
 def main(
@@ -86,34 +123,9 @@ def main(
     """
     options = _parser(prog).parse_args(argv)
     try:
-        with np.load(options.file) as file:
-            arrays = {key: file[key] for key in file.files}
-    except (OSError, ValueError) as error:
-        print(f"score: cannot read {options.file}: {error}", file=sys.stderr)
-        return 2
-    if not {"codes", "factors"} <= set(arrays):
-        print(
-            f"score: {options.file} must hold `codes` and `factors`, it holds "
-            f"{', '.join(sorted(arrays)) or 'nothing'}.",
-            file=sys.stderr,
-        )
-        return 2
-    groups = arrays.get("groups")
-    if options.groups:
-        groups = [int(size) for size in options.groups.split(",")]
-    try:
-        evaluation = evaluate(
-            arrays["codes"],
-            arrays["factors"],
-            scores=options.scores,
-            codes_test=arrays.get("codes_test"),
-            factors_test=arrays.get("factors_test"),
-            groups=groups,
-            intervals=options.intervals,
-            seed=options.seed,
-        )
-    except ValueError as error:
-        print(error, file=sys.stderr)
+        evaluation = _evaluate(options)
+    except (ValueError, TypeError, OSError, MemoryError) as error:
+        print(f"score: {str(error) or 'out of memory'}", file=sys.stderr)
         return 2
     if options.json:
         print(json.dumps(_jsonable(evaluation), indent=1, default=list))

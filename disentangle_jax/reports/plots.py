@@ -168,7 +168,9 @@ def sorted_bars(bars: Sequence[Bar], x_name: str) -> bytes:
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     shown = [Patch(color=f"C{i % 10}", alpha=0.5, label=k) for i, k in enumerate(kinds)]
-    axes.legend(handles=shown, fontsize=8, loc="lower right")
+    axes.legend(
+        handles=shown, fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1)
+    )
     return png(figure)
 
 
@@ -182,7 +184,8 @@ def scatter(
         x, y = np.asarray(pairs, float).T
         colour = f"C{place % 10}"
         axes.plot(x, y, "x", color=colour, ms=6, mew=1.5)
-        axes.plot(x.mean(), y.mean(), "o", color=colour, ms=8, alpha=0.6, label=model)
+        mark = "os^D"[place // 10 % 4]  # There are ten colours.
+        axes.plot(x.mean(), y.mean(), mark, color=colour, ms=8, alpha=0.6, label=model)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     return png(figure)
