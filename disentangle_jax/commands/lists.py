@@ -158,9 +158,9 @@ def fields(argv: list[str]) -> Callable[[], int]:
     return _shown(fields, argv, about, table)
 
 
-@define("score FILE.npz [--scores=NAME,NAME] [--json]")
+@define("score FILE.npz … [--scores=NAME,NAME] [--csv=FILE | --latex | --json]")
 def score(argv: list[str]) -> Callable[[], int]:
-    """Score a file of codes and factors; `disentangle score --help` explains it."""
+    """Score and compare files of codes and factors; `disentangle score --help`."""
     from disentangle_jax.metrics import score as score_lib
 
     return lambda: score_lib.main(argv, prog="disentangle score")
