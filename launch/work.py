@@ -15,7 +15,8 @@ from absl import logging
 
 from disentangle_jax import evaluation, files, reports, training
 from disentangle_jax import sweep as sweep_lib
-from launch import claims
+
+from . import claims
 
 
 def set_up_process() -> None:
