@@ -243,7 +243,10 @@ def load(file: str, overrides: Iterable[str] = ()) -> ConfigDict:
         type of the field's default; tuples are written as in Python.
     """
     path, preset = find(file)
-    return override(runpy.run_path(str(path))["get_config"](preset), overrides)
+    get_config = runpy.run_path(str(path)).get("get_config")
+    if get_config is None:
+        raise ValueError(f"--config: {path} has no `get_config(preset)`.")
+    return override(get_config(preset), overrides)
 
 
 def find(file: str) -> tuple[pathlib.Path, str]:

@@ -2,10 +2,11 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from disentangle_jax.registry import Registry
 
+Function = TypeVar("Function", bound=Callable)
 _COSTS = ("fast", "medium", "slow")
 _SCORES = Registry("score", "disentangle_jax.metrics")
 
@@ -63,7 +64,7 @@ class ScoreDescription:
         return next(iter(self.keys.values()))
 
 
-def define(**fields: Any) -> Callable[[Callable], Callable]:
+def define(**fields: Any) -> Callable[[Function], Function]:
     """Returns a decorator that describes a score.
 
     The score is a function ``(codes, factors, *, codes_test=None, factors_test=None,
