@@ -7,6 +7,7 @@ returns the result from ``get_config(preset)``. Fields that are added there unde
 """
 
 import ast
+import math
 import pathlib
 import runpy
 from collections.abc import Iterable, Mapping
@@ -25,6 +26,10 @@ _PASSED_ON = ("model", "method", "data.options", "data.drop", "train.schedules")
 _OF_STAGES = "experiment.options."
 
 
+# JAX takes larger seeds modulo this; NumPy refuses negative ones.
+_LARGEST_SEED = 2**32 - 1
+
+
 class Field(NamedTuple):
     """One field of a config.
 
@@ -36,12 +41,40 @@ class Field(NamedTuple):
         are trained together; ``"execution"``, how and where the program runs;
         ``"evaluation"``, how the model is evaluated.
       low: smallest allowed value of a number; None for no limit.
+      high: largest allowed value.
+      below: number that the value must lie below.
+      above: number that the value must lie above.
     """
 
     default: Any
     doc: str
     affects: str = "model"
     low: float | None = None
+    high: float = math.inf
+    below: float = math.inf
+    above: float = -math.inf
+
+    def check(self, name: str, value: Any) -> None:
+        """Raises a ValueError where a number lies outside of the limits."""
+        if not isinstance(self.default, int | float) or isinstance(self.default, bool):
+            return
+        low = -math.inf if self.low is None else self.low
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and (
+            low <= value <= self.high
+            and self.above < value < self.below
+            and math.isfinite(value)
+        ):
+            return
+        if self.below < math.inf:
+            text = f"lie in [{low:g}, {self.below:g})"
+        elif self.low == 1 or self.above == 0:
+            text = "be positive"
+        else:
+            text = "be finite" if self.low is None else f"be at least {low}"
+        if self.high < math.inf:
+            text += f" and at most {self.high}"
+        raise ValueError(f"config: `{name}` must {text}, got {value!r}.")
 
 
 FIELDS: dict[str, Field] = {
@@ -49,7 +82,9 @@ FIELDS: dict[str, Field] = {
     "data.data_dir": Field(
         "", "directory of the publishers' files; '' for the default", "execution"
     ),
-    "data.seed": Field(0, "seed of the order of images, pairs and labels", "seed"),
+    "data.seed": Field(
+        0, "seed of the order of images, pairs and labels", "seed", 0, _LARGEST_SEED
+    ),
     "data.split_recipe": Field(
         "paper", "'paper' is 70/10/20, 'sae_code' 72/8/20, 'none' uses all for both"
     ),
@@ -68,18 +103,21 @@ FIELDS: dict[str, Field] = {
     ),
     "model.name": Field("sae-12", "network, one of models.names()"),
     "method.name": Field("ae", "training method, one of methods.names()"),
-    "optimizer.learning_rate": Field(5e-4, "learning rate of Adam"),
-    "optimizer.b1": Field(0.9, "Adam's decay of the first moment"),
-    "optimizer.b2": Field(0.999, "Adam's decay of the second moment"),
-    "optimizer.eps": Field(1e-8, "Adam's epsilon"),
+    "optimizer.learning_rate": Field(5e-4, "learning rate of Adam", above=0),
+    "optimizer.b1": Field(0.9, "Adam's decay of the first moment", low=0, below=1),
+    "optimizer.b2": Field(0.999, "Adam's decay of the second moment", low=0, below=1),
+    "optimizer.eps": Field(1e-8, "Adam's epsilon", above=0),
     "optimizer.accumulate": Field(
         1, "batches whose gradients are averaged for one update", low=1
     ),
     "optimizer.frozen": Field((), "modules that are not updated, as ('encoder',)"),
-    "train.seed": Field(0, "seed of the parameters and of the noise", "seed"),
+    "train.seed": Field(
+        0, "seed of the parameters and of the noise", "seed", 0, _LARGEST_SEED
+    ),
     "train.batch_size": Field(128, "examples of a batch, over all devices", low=1),
     "train.num_steps": Field(
-        100_000, "number of updates; 0 where train.num_epochs is given", "length", 0
+        100_000, "number of updates; 0 where train.num_epochs is given", "length", 0,
+        2**31 - 1,
     ),
     "train.num_epochs": Field(
         0, "number of passes over the training set, instead of num_steps", "length", 0
@@ -92,11 +130,12 @@ FIELDS: dict[str, Field] = {
     ),
     "train.keep_checkpoints": Field(3, "checkpoints that are kept", "execution", low=1),
     "train.input": Field("stream", "'stream' by tf.data, or 'device': drawn in a step"),
-    "train.prefetch": Field(2, "batches prepared ahead", "execution", low=1),
+    "train.prefetch": Field(2, "batches prepared ahead", "execution", 1, 1000),
     "train.steps_per_dispatch": Field(1, "steps of one compiled call", low=1),
     "train.schedules": Field({}, "changes of hyperparameters; training/schedules.py"),
     "train.ema_decay": Field(
-        0.0, "decay of a moving average of the parameters that is evaluated; 0: none"
+        0.0, "decay of a moving average of the parameters that is evaluated; 0: none",
+        low=0, below=1,
     ),
     "train.mesh": Field((), "devices as (lanes, data); () chooses", "execution"),
     "train.start_from": Field(
@@ -104,7 +143,7 @@ FIELDS: dict[str, Field] = {
     ),
     "train.start_optimizer": Field(True, "take the optimizer state of that run too"),
     "lanes.seeds": Field(1, "models with the seeds train.seed, train.seed + 1, …",
-                         "rows"),
+                         "rows", 1, 100_000),
     "lanes.sweep": Field({}, "values of fields: {'method.beta': (1.0, 4.0)}", "rows"),
     "lanes.rows": Field(
         (), "or a list of models: ({'train.seed': 3, 'method.beta': 4.0}, …)", "rows"
@@ -116,12 +155,12 @@ FIELDS: dict[str, Field] = {
     "lanes.chunk": Field(
         0, "lanes computed at once; 0: all, on TPUs one per chip", "execution", low=0
     ),
-    "eval.seed": Field(0, "seed of the evaluation", "evaluation"),
+    "eval.seed": Field(0, "seed of the evaluation", "evaluation", 0, _LARGEST_SEED),
     "eval.num_train": Field(10_000, "test images that scores are fitted on",
-                            "evaluation", low=1),
+                            "evaluation", low=2),
     "eval.num_test": Field(5_000, "further test images that scores are measured on",
                            "evaluation", low=1),
-    "eval.batch_size": Field(64, "images encoded at once", "evaluation", low=1),
+    "eval.batch_size": Field(64, "images encoded at once", "evaluation", 1, 2**16),
     "eval.interventions": Field(
         "codes", "scores that fix a factor sample the scored 'codes' or the 'dataset'",
         "evaluation",
@@ -146,7 +185,7 @@ FIELDS: dict[str, Field] = {
         1,
     ),
     "eval.num_samples": Field(64, "samples of each kind that `sample` draws",
-                              "evaluation", low=1),
+                              "evaluation", 1, 10**6),
 }  # fmt: skip
 
 
@@ -241,26 +280,21 @@ def complete(config: ConfigDict) -> ConfigDict:
 
 
 def check_values(config: ConfigDict) -> None:
-    """Raises a ValueError where a field with a lower limit lies below it."""
+    """Raises a ValueError where a number lies outside of the limits of its field."""
     for name, field in FIELDS.items():
         section, _, key = name.partition(".")
-        value = config[section][key]
-        if field.low is not None and value < field.low:
-            text = "positive" if field.low == 1 else f"at least {field.low}"
-            raise ValueError(f"config: `{name}` must be {text}, got {value}.")
+        field.check(name, config[section][key])
 
 
 def from_json(stored: Mapping[str, Any]) -> ConfigDict:
     """Returns a config that was written as JSON, which has lists for tuples."""
-    sections = dict(stored)
+    sections = {
+        name: {k: tuple(v) if isinstance(v, list) else v for k, v in section.items()}
+        for name, section in stored.items()
+    }
     lanes = ConfigDict(sections.pop("lanes"), convert_dict=False)
     config = ConfigDict(sections)
     config.lanes = lanes
-    with config.ignore_type():
-        for section in config.values():
-            for name, value in section.items():
-                if isinstance(value, list):
-                    section[name] = tuple(value)
     return config
 
 
@@ -268,15 +302,89 @@ def load(file: str, overrides: Iterable[str] = ()) -> ConfigDict:
     """Returns the config of a file, with some fields changed.
 
     Args:
-      file: path of a Python file with ``get_config(preset)``, then ``:`` and the
-        preset where one is wanted.
+      file: as in :func:`find`; the file has ``get_config(preset)``.
       overrides: texts of the form ``--config.train.seed=1``. A value must have the
         type of the field's default; tuples are written as in Python.
     """
-    path, _, preset = file.partition(":")
-    if not pathlib.Path(path).is_file():
-        raise ValueError(f"--config: there is no file {path}; see the folder configs/.")
-    return override(runpy.run_path(path)["get_config"](preset), overrides)
+    path, preset = find(file)
+    return override(_from_file(str(path), preset), overrides)
+
+
+def find(file: str) -> tuple[pathlib.Path, str]:
+    """Returns the path of a config and its preset.
+
+    Args:
+      file: path of a Python file, or the name of one that the library ships
+        (``sae``, ``experiments/zero_shot``, ``configs/sae.py``), found from any folder;
+        then ``:`` and the preset where one is wanted.
+    """
+    text, _, preset = file.partition(":")
+    path = pathlib.Path(text)
+    if path.is_file():
+        return path, preset
+    # A wheel holds them in the package; a checkout beside it.
+    package = pathlib.Path(__file__).parent
+    shipped = next(p / "configs" for p in (package, package.parent)
+                   if (p / "configs" / "sae.py").is_file())  # fmt: skip
+    name = text.removeprefix("configs/").removesuffix(".py")
+    found = shipped / f"{name}.py"
+    if not found.is_file():
+        known = sorted(
+            p.relative_to(shipped).with_suffix("").as_posix()
+            for p in shipped.rglob("*.py")
+        )
+        hint = unknown_name(f"--config: there is no file {text};", "FILE", name, known)
+        raise ValueError(str(hint).replace(";:", ";"))
+    return found, preset
+
+
+def run_file(path: str) -> dict[str, Any]:
+    """Runs a config file and returns what it defines.
+
+    Raises:
+      ValueError: the file is no Python, or fails; the message names file and line.
+    """
+    try:
+        return runpy.run_path(path)
+    except SyntaxError as error:
+        raise ValueError(
+            f"--config: {path} is no Python, in line {error.lineno}: {error.msg}."
+        ) from None
+    except Exception as error:
+        raise ValueError(
+            f"--config: {path} fails with {type(error).__name__}: {error}."
+        ) from error
+
+
+def _from_file(path: str, preset: str) -> ConfigDict:
+    get_config = run_file(path).get("get_config")
+    if get_config is None:
+        raise ValueError(
+            f"--config: {path} has no `get_config(preset)` that returns a config; see "
+            "the files of configs/."
+        )
+    try:
+        config = get_config(preset)
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"--config: get_config of {path} fails with {type(error).__name__}: "
+            f"{error}."
+        ) from error
+    if not isinstance(config, ConfigDict):
+        raise ValueError(
+            f"--config: get_config of {path} must return a config, as "
+            f"disentangle_jax.config.default() does, got {type(config).__name__}."
+        )
+    for name in FIELDS:
+        section, _, field = name.partition(".")
+        if section not in config or field not in config[section]:
+            raise ValueError(
+                f"--config: the config of {path} must have the section {section!r} "
+                f"with {field!r}; begin with disentangle_jax.config.default()."
+            )
+    return config
 
 
 def override(config: ConfigDict, overrides: Iterable[str]) -> ConfigDict:

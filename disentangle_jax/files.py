@@ -120,7 +120,9 @@ def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
       Damaged: the file is cut, changed, or holds no arrays.
     """
     try:
-        with np.load(path) as arrays:
+        with open(path, "rb") as file, np.load(file) as arrays:
+            if not isinstance(arrays, np.lib.npyio.NpzFile):
+                raise ValueError("one array without a name")
             return {name: arrays[name] for name in arrays.files}
     except FileNotFoundError:
         raise

@@ -94,23 +94,34 @@ def checked(common: Row, row: Row, function: str) -> dict[str, Any]:
       row: the fields that a model changes.
       function: the function that was called, for the error.
     """
+    if not isinstance(row, Mapping):
+        raise ValueError(f"{function}: `fields` must be a dict, got {row!r}.")
     for name in row:
-        if name not in common and not name.startswith(_OPEN):
+        if name not in common and not str(name).startswith(_OPEN):
             raise unknown_name(function, "fields", name, common)
-    row = json.loads(json.dumps(dict(row)))
+    row = as_stored(row, function)
     for name in lane_fields(row.get("method.name", common["method.name"])):
         if name in row:
+            if not isinstance(row[name], int | float):
+                raise ValueError(
+                    f"{function}: `{name}` must be a number, got {row[name]!r}."
+                )
             row[name] = float(row[name])
     return row
+
+
+def as_stored(values: Mapping[str, Any], function: str) -> dict[str, Any]:
+    """Returns values as JSON has them, or raises where it has no such values."""
+    try:
+        return json.loads(json.dumps(dict(values)))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{function}: {values} cannot be stored: {error}.") from None
 
 
 def of(config: ConfigDict) -> list[dict[str, Any]]:
     """Returns the rows of a run: those of ``lanes.rows``, or sweep × seeds."""
     lanes = config.lanes
-    if lanes.seeds < 1:
-        raise ValueError(
-            f"config: `lanes.seeds` must be at least 1, got {lanes.seeds}."
-        )
+    config_lib.FIELDS["lanes.seeds"].check("lanes.seeds", lanes.seeds)
     if not lanes.rows:
         for field, values in lanes.sweep.items():
             if not values:
@@ -125,6 +136,11 @@ def of(config: ConfigDict) -> list[dict[str, Any]]:
             "config: `lanes.rows` lists every lane; leave out `lanes.seeds` and "
             "`lanes.sweep`."
         )
+    if not all(isinstance(row, Mapping) for row in lanes.rows):
+        raise ValueError(
+            "config: `lanes.rows` must be dicts of fields, such as {'train.seed': 3}, "
+            f"got {lanes.rows}."
+        )
     rows = [dict(row) for row in lanes.rows]
     for row in rows:
         if row.keys() != rows[0].keys() or "train.seed" not in row:
@@ -133,6 +149,44 @@ def of(config: ConfigDict) -> list[dict[str, Any]]:
                 f"fields, got {sorted(rows[0])} and {sorted(row)}."
             )
     return rows
+
+
+def labels(common: Row, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Returns names of models for tables and plots, from the fields that they change.
+
+    Args:
+      common: fields that the rows change, of :func:`flat`.
+      rows: the models.
+
+    Returns:
+      For each model ``dataset``, ``method``, ``strength`` and ``seed``. The strength is
+      the value of the method's field that varies among its models (a text if several
+      do, 0 if none does); other fields that vary are added to the name of the method.
+    """
+    full = [{**common, **row} for row in rows]
+    changed = list(dict.fromkeys(field for row in rows for field in row))
+    values: dict[tuple[str, str], set[str]] = {}
+    for fields in full:
+        for field in changed:
+            found = values.setdefault((fields["method.name"], field), set())
+            found.add(repr(fields.get(field)))
+    named = ("data.name", "method.name", "train.seed")
+
+    def of(fields: Row) -> dict[str, Any]:
+        method = fields["method.name"]
+        varying = [f for f in changed if len(values[method, f]) > 1 and f not in named]
+        own = [f for f in varying if f.startswith("method.") and f in fields]
+        others = [f for f in varying if not f.startswith("method.")]
+        texts = [f"{f.rpartition('.')[2]}={fields.get(f)}" for f in (*own, *others)]
+        strength = fields[own[0]] if len(own) == 1 else ", ".join(texts[: len(own)])
+        return {
+            "dataset": fields["data.name"],
+            "method": ", ".join([method, *texts[len(own) :]]),
+            "strength": strength or 0,
+            "seed": fields["train.seed"],
+        }
+
+    return [of(fields) for fields in full]
 
 
 def program(fields: Row) -> str:

@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 
 import jax
 
+# A hyperparameter: a number, or a traced value of a schedule or a sweep.
+Scalar = jax.Array | float
+
 
 class Posterior(NamedTuple):
     """What an encoder says of a batch of observations (a pytree).
@@ -69,7 +72,12 @@ def check_groups(
     """
     if groups is None:
         return (1,) * elements
-    groups = tuple(int(size) for size in groups)
+    try:
+        groups = tuple(int(size) for size in groups)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{function}: `groups` must be whole numbers, got {groups!r}."
+        ) from None
     if min(groups, default=0) < 1 or sum(groups) != elements:
         raise ValueError(
             f"{function}: `groups` must be positive sizes that add up to {elements}, "

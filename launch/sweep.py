@@ -7,7 +7,8 @@
                             a config file with `sweep(add, preset)`
   --config.SECTION.FIELD=VALUE
                             changes one field of all models
-  --workdir=DIR             folder of the sweep; a sweep found there goes on
+  --workdir=DIR             folder of the sweep; a sweep found there goes on, and one
+                            that lacks some of the models is extended by them
   --cluster=local           worker processes on this machine (the default), or
             debug             this process, pack after pack
             slurm             array jobs of Slurm, submitted from here; DIR must be
@@ -28,6 +29,18 @@
                             do: --packs=0,3 for some packs, --index_from=VARIABLE for
                             the pack whose index is in an environment variable
 
+A sweep is a function beside `get_config` that adds each model as a row of the fields
+that it changes:
+
+    def sweep(add, preset=""):
+        for beta in (1.0, 4.0, 16.0):
+            for seed in range(5):
+                add({"method.beta": beta, "train.seed": seed})
+
+Models are named in tables and plots by these fields; `add(fields, dataset=…, method=…,
+strength=…, seed=…)` gives other names. To extend a sweep, add more values, seeds or
+methods to the file and start it again: rows that are there are kept.
+
 Slurm and Kubernetes: --gpus=N --cpus=N --memory_gb=X --time_limit=MINUTES of a task.
 Slurm: --partition=NAME --constraint=FEATURES --account=NAME. Tasks that are preempted
 or reach their time limit are put back into the queue and go on from their last
@@ -39,6 +52,8 @@ rows are missing; 2 where the command is wrong; 130 or 143 where a signal stoppe
 
 import argparse
 import contextlib
+import functools
+import math
 import os
 import pathlib
 import signal
@@ -55,7 +70,8 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 from disentangle_jax import claims, files, training
 from disentangle_jax import sweep as sweep_lib
 from disentangle_jax.commands import process
-from launch import estimate, kubernetes, slurm, work
+
+from . import estimate, kubernetes, slurm, work
 
 _COMMANDS = ("launch", "status", "resume", "collect", "cancel", "run")
 _CLUSTERS = ("local", "debug", "slurm", "k8s")
@@ -84,9 +100,9 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--parallelism", type=_positive)
     parser.add_argument("--packs")
     parser.add_argument("--index_from")
-    parser.add_argument("--gpus", type=int)
+    parser.add_argument("--gpus", type=functools.partial(_positive, least=0))
     parser.add_argument("--cpus", type=_positive)
-    parser.add_argument("--memory_gb", type=float)
+    parser.add_argument("--memory_gb", type=functools.partial(_positive, kind=float))
     parser.add_argument("--time_limit", type=_positive)
     for name in (*_SLURM_OPTIONS, *_K8S_OPTIONS):
         parser.add_argument(f"--{name}")
@@ -105,10 +121,13 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     return args, overrides
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+def _positive(text: str, kind: type = int, least: int = 1) -> float:
+    try:
+        number = kind(text)
+    except ValueError:
+        number = math.nan
+    if not least <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be at least {least}, got {text}")
     return number
 
 
@@ -236,7 +255,7 @@ def _local(sweep: sweep_lib.Sweep, count: int) -> int:
     command = [
         sys.executable,
         "-m",
-        "launch.sweep",
+        f"{__package__}.sweep",
         "run",
         f"--workdir={sweep.workdir}",
     ]
@@ -358,19 +377,24 @@ def _cancel(sweep: sweep_lib.Sweep, args: argparse.Namespace) -> int:
     return 0
 
 
+def _number(name: str, text: str, count: int) -> int:
+    if not (text.isdecimal() and int(text) < count):
+        raise ValueError(f"{name}: must lie in [0, {count}), got {text!r}.")
+    return int(text)
+
+
 def _run(sweep: sweep_lib.Sweep, args: argparse.Namespace) -> int:
     packs = None
     if args.packs is not None:
-        packs = [int(number) for number in args.packs.split(",")]
-        if not all(0 <= number < len(sweep.packs) for number in packs):
-            raise ValueError(
-                f"--packs: must lie in [0, {len(sweep.packs)}), got {args.packs}."
-            )
+        packs = [
+            _number("--packs", text, len(sweep.packs)) for text in args.packs.split(",")
+        ]
     if args.index_from is not None:
         if args.index_from not in os.environ:
             raise ValueError(f"--index_from: ${args.index_from} is not set.")
         every = range(len(sweep.packs)) if packs is None else packs
-        packs = [every[int(os.environ[args.index_from])]]
+        name = f"--index_from: ${args.index_from}"
+        packs = [every[_number(name, os.environ[args.index_from], len(every))]]
     work.set_up_process()
     work.work(sweep, packs=packs)
     return 0

@@ -59,6 +59,7 @@ def run(argv: list[str]) -> Callable[[], int]:
         return protocol
     prepared = training.prepare(config, workdir)
     evaluation.check(prepared)
+    training.check_memory(prepared)
 
     def work() -> int:
         with training.writing(prepared.workdir):
@@ -100,6 +101,7 @@ def train(argv: list[str]) -> Callable[[], int]:
         training.join_processes(args.coordinator or "", *processes[1:])
     prepared = training.prepare(config, workdir)
     evaluation.check(prepared)
+    training.check_memory(prepared)
 
     def work() -> int:
         print(f"workdir: {workdir}", flush=True)

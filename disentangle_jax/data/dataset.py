@@ -334,7 +334,21 @@ class Dataset:
             if name not in self.factor_names:
                 raise unknown_name(function, "values", name, self.factor_names)
             column = self.factor_names.index(name)
-            matches[row] = np.isin(factors[:, column], list(allowed))
+            size = self.factor_sizes[column]
+            if isinstance(allowed, str) or not isinstance(allowed, Iterable):
+                raise ValueError(
+                    f"{function}: `{name}` must be a list of values, got {allowed!r}."
+                )
+            allowed = list(allowed)
+            for value in allowed:
+                if value not in range(size):
+                    raise ValueError(
+                        f"{function}: `{name}` has no value {value!r}; its values are "
+                        f"0 … {size - 1}."
+                    )
+            if not allowed:
+                raise ValueError(f"{function}: `{name}` must not be empty.")
+            matches[row] = np.isin(factors[:, column], allowed)
         return matches
 
     def add_factor(self, name: str, values: ArrayLike) -> "Dataset":

@@ -4,11 +4,9 @@ import contextlib
 import hashlib
 import os
 import pathlib
-import pickle
 import tempfile
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
@@ -52,11 +50,21 @@ def find(
         for place in (folder, folder / description.name):
             found = sorted(place.glob(pattern))
             if found:
-                return found[0]
+                return regular(found[0])
     raise FileNotFoundError(
         f"data.load: {description.name} needs {' or '.join(patterns)} in {folder}, "
         f"where there is no such file. {description.advice()}"
     )
+
+
+def regular(path: pathlib.Path) -> pathlib.Path:
+    """Returns a path, or raises where reading it would wait for another process."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ValueError(
+            f"data.load: {path} must be a file, got a pipe, socket or device. Delete "
+            "it and fetch the file."
+        )
+    return path
 
 
 def md5_sum(path: pathlib.Path) -> str:
@@ -94,13 +102,15 @@ def warn_of_replaced(
 @contextlib.contextmanager
 def reading(path: pathlib.Path) -> Iterator[None]:
     """Turns the exceptions of a damaged file into an error that names the file."""
-    damaged = (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, zlib.error)
     try:
         yield
-    except (*damaged, pickle.UnpicklingError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # The readers of file formats raise many kinds.
+        line = str(error).partition("\n")[0]
         raise ValueError(
             f"data.load: {path} must be a complete file in its publisher's layout, got "
-            f"{type(error).__name__}: {error}. Delete it and fetch it again."
+            f"{type(error).__name__}: {line}. Delete it and fetch it again."
         ) from error
 
 

@@ -178,7 +178,7 @@ def deviations(config: ml_collections.ConfigDict) -> evaluation.Text:
         )
     elif name == "celeba" and config.data.options.get("official_parts", True):
         lines.append("CelebA's official parts; the paper states 70/10/20.")
-    if not any("gbt_exact" in score for score in config.eval.scores):
+    if "dci" in config.eval.scores:
         lines.append(
             "DCI by our faster gradient-boosted trees, within 0.02 of scikit-learn's; "
             "--config.eval.scores=dci(estimator=gbt_exact),… computes the latter."
@@ -188,13 +188,17 @@ def deviations(config: ml_collections.ConfigDict) -> evaluation.Text:
             "Hybrids recombine whole variables, as Sec. 2.3 says; the authors' code "
             "recombines single dimensions by default (eval.hybrid_parts=dimensions)."
         )
-    wae = {"method": {"mmd_compat": "sae_code"}}
-    if options.options.get("wae", {}) != ml_collections.ConfigDict(wae):
+    as_code = {
+        name
+        for name, fields in options.options.items()
+        if "sae_code" in fields.get("method", {}).values()
+    }
+    as_stated = [n for n in options.models if systems.has_prior(n) and n not in as_code]
+    if as_stated:
         lines.append(
-            "VAE, beta-VAE and VLAE minimise the analytic KL divergence and WAE the "
-            "MMD as published; the authors' code applies the formula for variances to "
-            "standard deviations and divides the MMD by the batch size once more "
-            "(presets :as_published and :slips)."
+            f"{', '.join(as_stated)}: KL divergence and MMD as published. The authors' "
+            "code applies the formula for variances to standard deviations and divides "
+            "the MMD by the batch size once more (presets :as_published and :slips)."
         )
     if name == "rfd":
         lines.append(

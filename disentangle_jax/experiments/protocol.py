@@ -337,7 +337,7 @@ def _write_result(
 ) -> pathlib.Path:
     written = {
         "values": result.values,
-        "models": {name: dict(numbers) for name, numbers in result.models.items()},
+        "models": result.models,
         "config": json.loads(config.to_json()),
         **training.recipe(),
     }

@@ -124,6 +124,7 @@ from disentangle_jax.losses.divergences import (
 from disentangle_jax.losses.divergences import (
     sampled_gaussian_kl as sampled_gaussian_kl,
 )
+from disentangle_jax.losses.four_terms import weighted_elbo as weighted_elbo
 from disentangle_jax.losses.hierarchical import hfvae as hfvae
 from disentangle_jax.losses.likelihoods import Likelihood as Likelihood
 from disentangle_jax.losses.likelihoods import likelihood as likelihood

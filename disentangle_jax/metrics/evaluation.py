@@ -40,6 +40,32 @@ class Evaluation(dict):
         self.errors = errors
         self.descriptions = descriptions
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Returns a dict for each value: score, key, value, low and high.
+
+        ``low`` and ``high`` are the ends of the interval, None without one; ``error``
+        says why a score could not be computed, and ``settings`` how it was.
+        """
+        rows = []
+        for name, score in self.items():
+            for key, value in score.items():
+                low, high = score.intervals.get(key, (None, None))
+                rows.append({
+                    "score": name, "key": key, "value": value, "low": low, "high": high,
+                    "error": self.errors.get(name), "settings": score.settings,
+                })  # fmt: skip
+        return rows
+
+    def to_pandas(self) -> Any:
+        """Returns `to_rows` as a ``pandas.DataFrame``."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError(
+                "to_pandas: pandas is not installed; install it, or use to_rows()."
+            ) from None
+        return pandas.DataFrame(self.to_rows())
+
     def __str__(self) -> str:
         return table(self)
 
@@ -66,7 +92,8 @@ def check_scores(
     known = names(needs=_NEEDS)
     found: dict[str, Callable] = {}
     for name in scores:
-        if ":" not in name and name.partition("(")[0] not in known:
+        text = name if isinstance(name, str) else ""
+        if ":" not in text and text.partition("(")[0] not in known:
             raise unknown_name(function, argument, name, known)
         score = get(name, function, argument)
         if score.description.needs not in _NEEDS:
@@ -136,7 +163,7 @@ def evaluate(
     Returns:
       ``{name: Score}`` in the requested order; see `Evaluation`. A score that cannot be
       computed on these arrays does not fail the others: its values are NaN, and the
-      reason is in ``errors``.
+      reason is in ``errors``, as for every value that is NaN.
     """
     if factors is None:
         arrays = codes_alone(check_codes("evaluate", "codes", codes))
@@ -166,6 +193,12 @@ def evaluate(
         except (ValueError, ArithmeticError) as error:
             results[name] = Score(dict.fromkeys(descriptions[name].keys, math.nan), {})
             errors[name] = str(error)
+        undefined = [key for key, value in results[name].items() if math.isnan(value)]
+        if undefined and name not in errors:
+            errors[name] = (
+                f"{name}: {', '.join(undefined)} is not defined for these codes and "
+                "factors, as where a code is constant."
+            )
         if intervals:
             bootstrap.add_intervals(results[name], descriptions[name].interval)
     return Evaluation(results, errors, descriptions)

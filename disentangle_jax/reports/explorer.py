@@ -7,6 +7,7 @@ of requests. The page loads nothing from elsewhere.
 """
 
 import base64
+import contextlib
 import dataclasses
 import functools
 import http.server
@@ -41,6 +42,7 @@ _MAX_UPLOAD = 8 * 1024 * 1024
 _PICKS = 12
 _SECONDS = 10.0  # How long a client may keep the server waiting.
 _DRAINED = 64 * 1024 * 1024
+_UPLOADS = 4  # Uploads that are held in memory at once; others wait.
 
 
 @dataclasses.dataclass(eq=False)
@@ -112,11 +114,13 @@ class Explorer(http.server.ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 128  # Connections that may wait to be accepted.
 
     def __init__(self, models: Sequence[Subject]):
         self.models = models
         self.token = secrets.token_urlsafe(24)
         self._lock = threading.Lock()
+        self.uploads = threading.BoundedSemaphore(_UPLOADS)
         self._draws = 0
         self._key = jax.random.key(secrets.randbits(32))
         # Compiles what a slider, an upload and a button need before the page opens.
@@ -271,8 +275,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return self._encoded(model, image)
 
     def _encode(self, model: Subject) -> tuple[str, bytes]:
-        content = self._body(_MAX_UPLOAD)
-        return self._encoded(model, parse_image(content, model.images.shape[1:]))
+        if not self.server.uploads.acquire(timeout=_SECONDS):
+            raise Refusal(
+                HTTPStatus.SERVICE_UNAVAILABLE, "image: too many uploads; try again."
+            )
+        try:
+            image = parse_image(self._body(_MAX_UPLOAD), model.images.shape[1:])
+        finally:
+            self.server.uploads.release()
+        return self._encoded(model, image)
 
     def _encoded(self, model: Subject, image: np.ndarray) -> tuple[str, bytes]:
         code = self.server.encode(model, image)
@@ -299,11 +310,19 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"body: must have at most {limit} bytes, got {length[:20]}.",
             )
-        body = self.rfile.read(int(length))
+        body = bytearray()
+        end = time.monotonic() + _SECONDS
+        with contextlib.suppress(TimeoutError):
+            while len(body) < int(length) and time.monotonic() < end:
+                part = self.rfile.read1(int(length) - len(body))
+                if not part:
+                    break
+                body += part
         self._unread = False
         if len(body) < int(length):
-            raise bad("body: ended before its Content-Length.")
-        return body
+            self.close_connection = True
+            raise bad("body: ended before its Content-Length, or came too slowly.")
+        return bytes(body)
 
     def _refuse(self, status: HTTPStatus, line: str) -> None:
         if self._unread:

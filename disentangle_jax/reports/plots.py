@@ -168,7 +168,9 @@ def sorted_bars(bars: Sequence[Bar], x_name: str) -> bytes:
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     shown = [Patch(color=f"C{i % 10}", alpha=0.5, label=k) for i, k in enumerate(kinds)]
-    axes.legend(handles=shown, fontsize=8, loc="lower right")
+    axes.legend(
+        handles=shown, fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1)
+    )
     return png(figure)
 
 
@@ -182,7 +184,8 @@ def scatter(
         x, y = np.asarray(pairs, float).T
         colour = f"C{place % 10}"
         axes.plot(x, y, "x", color=colour, ms=6, mew=1.5)
-        axes.plot(x.mean(), y.mean(), "o", color=colour, ms=8, alpha=0.6, label=model)
+        mark = "os^D"[place // 10 % 4]  # There are ten colours.
+        axes.plot(x.mean(), y.mean(), mark, color=colour, ms=8, alpha=0.6, label=model)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     return png(figure)
@@ -284,6 +287,23 @@ def histograms(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:
         if len(values):
             axes.hist(values, bins, density=True, alpha=0.5, label=name)
     axes.legend(fontsize=8)
+    return png(figure)
+
+
+def clouds(panels: Mapping[str, Sequence[np.ndarray]], radius: float) -> bytes:
+    """Returns point clouds ``[n, 2]`` of each panel, and a circle around the origin."""
+    figure = new_figure(2.6 * -(-len(panels) // 3))
+    grid = figure.subplots(-(-len(panels) // 3), 3, squeeze=False)
+    angle = np.linspace(0, 2 * np.pi, 100)
+    for axes in grid.ravel()[len(panels) :]:
+        axes.set_axis_off()
+    for axes, (title, groups) in zip(grid.ravel(), panels.items()):
+        axes.plot(radius * np.cos(angle), radius * np.sin(angle), "k--", lw=0.8)
+        for place, points in enumerate(groups):
+            axes.plot(*points.T, ".", color=f"C{place % 10}", ms=3, alpha=0.5)
+        axes.set_title(title, loc="left", fontsize=10)
+        axes.set_aspect("equal", "datalim")
+        axes.grid(alpha=0.3)
     return png(figure)
 
 

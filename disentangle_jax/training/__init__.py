@@ -15,6 +15,7 @@ from disentangle_jax.training.compilation import (
     use_compilation_cache as use_compilation_cache,
 )
 from disentangle_jax.training.export import export_lane as export_lane
+from disentangle_jax.training.lanes import check_lanes as check_lanes
 from disentangle_jax.training.lanes import take as take
 from disentangle_jax.training.logging import Progress as Progress
 from disentangle_jax.training.logging import duration as duration
@@ -25,6 +26,7 @@ from disentangle_jax.training.loop import NonFiniteLoss as NonFiniteLoss
 from disentangle_jax.training.loop import stop_on_signals as stop_on_signals
 from disentangle_jax.training.loop import train as train
 from disentangle_jax.training.memory import TooLarge as TooLarge
+from disentangle_jax.training.memory import check_memory as check_memory
 from disentangle_jax.training.processes import join_processes as join_processes
 from disentangle_jax.training.provenance import recipe as recipe
 from disentangle_jax.training.run import Run as Run

@@ -124,7 +124,7 @@ def train(run: Run) -> Carry:
         lanes continues as long as one is finite.
     """
     config = run.config.train
-    memory.check(run)
+    memory.check_memory(run)
     program = program_lib.build(run)
     folder, keep = run.workdir / "checkpoints", config.keep_checkpoints
     with writing(run.workdir), StopSignals() as stop:

@@ -298,9 +298,25 @@ def _training_set(
                 f"config: `data.hold_out`: there is no file {path}; it must hold "
                 "indices of images as numpy.save writes them."
             )
-        held_out = np.load(path)
+        held_out = _indices(path, len(train_set))
         train_set = train_set.narrow(np.setdiff1d(train_set.indices, held_out))
     return train_set
+
+
+def _indices(path: pathlib.Path, count: int) -> np.ndarray:
+    """Returns the indices of images that a file holds."""
+    try:
+        indices = np.load(path)
+        integers = np.issubdtype(indices.dtype, np.integer)
+        fit = integers and (indices >= 0).all() and (indices < count).all()
+    except (ValueError, EOFError, AttributeError):
+        fit = False
+    if not fit:
+        raise ValueError(
+            f"config: `data.hold_out`: {path} must hold indices of images, integers in "
+            f"[0, {count}), as numpy.save writes them."
+        )
+    return indices
 
 
 def _check_input(
@@ -389,8 +405,3 @@ def _check_steps(config: ml_collections.ConfigDict) -> None:
                 f"config: `train.{field}` must be a multiple of the {together} steps "
                 f"of `train.steps_per_dispatch`, got {config.train[field]}."
             )
-    if not 0 <= config.train.ema_decay < 1:
-        raise ValueError(
-            f"config: `train.ema_decay` must lie in [0, 1), got "
-            f"{config.train.ema_decay}."
-        )

@@ -234,7 +234,7 @@ def test_help_lists_the_scores_and_their_meanings(capsys):
 
 def test_command_refuses(file, tmp_path, capsys):
     assert command.main([str(tmp_path / "none.npz")]) == 2
-    assert "cannot read" in capsys.readouterr().err
+    assert "there is no file" in capsys.readouterr().err
     np.savez(tmp_path / "bare.npz", codes=np.zeros((2, 2)))
     assert command.main([str(tmp_path / "bare.npz")]) == 2
     assert "must hold `codes` and `factors`" in capsys.readouterr().err
