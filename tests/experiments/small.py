@@ -19,9 +19,10 @@ from disentangle_jax.batching import in_batches
 from disentangle_jax.data import catalogue
 from disentangle_jax.data.rendering import rendered_dataset
 
-# Of datasets with fewer combinations of factors, without factors, or with so many that
-# the published images are not a grid of them.
-_IMAGES, _GRID = 1600, 2_000_000
+# Numbers of combinations of factors for which a dataset is the grid of them.
+_GRID = range(201, 2_000_001)
+# Images of other datasets: in all, and of each combination, at least.
+_IMAGES, _EACH = 3000, 45
 # Sizes of networks and numbers of examples, wherever a config has them.
 _MODEL = {"channels": 8, "width": 8, "widths": (8,), "head_width": 8}
 _METHOD = {
@@ -117,20 +118,25 @@ def _dataset(description: data.DatasetDescription) -> data.Dataset:
         return (255 / (1 + jnp.exp(-sums))).astype(jnp.uint8).reshape(-1, *shape)
 
     combinations = math.prod(sizes)
-    if _IMAGES < combinations <= _GRID:
+    if combinations in _GRID:
         return rendered_dataset(description, render, "all")
     # Three more factors that are not known, so that images of a combination differ.
-    if combinations > _GRID:
+    if combinations > _GRID.stop:
         table = rng.integers(0, sizes, (_IMAGES, len(sizes)))
     else:
         grid = np.stack(np.unravel_index(np.arange(combinations), sizes or (1,)), 1)
-        table = np.tile(grid[:, : len(sizes)], (-(-_IMAGES // combinations), 1))
+        repeats = max(-(-_IMAGES // combinations), _EACH)
+        table = np.tile(grid[:, : len(sizes)], (repeats, 1))
     hidden = rng.integers(0, 4, (len(table), 3))
     complete = np.concatenate([table, hidden], axis=1)
-    pictures = in_batches(render, complete, 200)
+
+    def images(indices):
+        return in_batches(render, complete[indices], 200)
+
+    small = math.prod(shape) <= 64 * 64 * 3
     return description.dataset(
-        lambda indices: pictures[indices],
+        images,
         factor_table=table if sizes else None,
         length=len(table),
-        in_memory=pictures,
+        in_memory=images(np.arange(len(table))) if small else None,
     )
