@@ -63,6 +63,7 @@ def test_a_stopped_protocol_continues_and_is_complete(tmp_path, capsys, monkeypa
         assert f"stage {number} of 4: {name}" in said
     assert "left in all" in said
     assert page.name == "report.html" and "Unseen combinations" in page.read_text()
+    assert "Differences from the paper" in page.read_text()
 
     # The pruned training set lacks exactly the removed combinations.
     whole, pruned = (
