@@ -106,6 +106,8 @@ class Extrapolation(protocol.Protocol):
 def _check(config: ml_collections.ConfigDict) -> None:
     options = config.experiment
     protocol.check_given(config, "models")
+    if "beta_vae" not in map(systems.base, options.models):
+        protocol.check_unused(config, "beta", 2.0, "without a beta_vae")
     protocol.check_empty(
         *(config, "data.hold_out", "data.drop"),
         instead=": the protocol drops `experiment.novel_values` in its first stage, "

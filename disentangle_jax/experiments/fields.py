@@ -100,6 +100,46 @@ def check_lanes(stage: "Stage", lanes: Sequence[Row]) -> None:
             )
 
 
+def check_given(config: ml_collections.ConfigDict, *options: str) -> None:
+    """Raises a ValueError where an option of the protocol is empty."""
+    for option in options:
+        if not config.experiment[option]:
+            raise ValueError(
+                f"{config.experiment.name}: `experiment.{option}` must not be empty."
+            )
+
+
+def check_empty(
+    config: ml_collections.ConfigDict, *fields: str, instead: str = ""
+) -> None:
+    """Raises a ValueError where a field that the protocol sets itself is not empty.
+
+    Args:
+      config: config of the protocol.
+      *fields: dotted names of fields.
+      instead: the end of the message, which says what to do.
+    """
+    for field in fields:
+        section, name = field.split(".")
+        if config[section][name]:
+            raise ValueError(
+                f"{config.experiment.name}: `{field}` must be empty"
+                f"{instead or ': the protocol sets it'}."
+            )
+
+
+def check_unused(
+    config: ml_collections.ConfigDict, option: str, default: Any, why: str
+) -> None:
+    """Raises a ValueError where an option that has no effect is not its default."""
+    value = config.experiment[option]
+    if value != default:
+        raise ValueError(
+            f"{config.experiment.name}: `experiment.{option}` must stay {default!r}, "
+            f"got {value!r}: it has no effect {why}."
+        )
+
+
 def _paths(name: str) -> list[str]:
     """Returns a stage's name and the folders above it: ``a/b`` and ``a``."""
     parts = name.split("/")

@@ -20,6 +20,7 @@ from disentangle_jax.experiments import model_table_page as page
 from disentangle_jax.methods import as_unit_interval
 
 _VALIDATION_IMAGES = 2000
+_BETAS = (2.0, 4.0, 6.0, 8.0, 16.0)
 
 
 @protocol.define(
@@ -28,7 +29,7 @@ _VALIDATION_IMAGES = 2000
     "without Regularization, Tables 1-4, Figs. 2-6, 8-11 and 13-18",
     options={
         "models": tuple(page.published_scores("shapes3d")),
-        "betas": (2.0, 4.0, 6.0, 8.0, 16.0),
+        "betas": _BETAS,
         "banks": (),
         "bank_images": 10_000,
     },
@@ -45,6 +46,8 @@ class ModelTable(protocol.Protocol):
         if config.eval.fid_weights:
             metrics.check_inception_weights(config.eval.fid_weights)
         bank_sizes.check(config)
+        if "beta_vae" not in map(systems.base, options.models):
+            protocol.check_unused(config, "betas", _BETAS, "without a beta_vae")
         stages = []
         for name in options.models:
             fields, several = systems.fields(name), ()

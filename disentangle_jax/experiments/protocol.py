@@ -20,6 +20,9 @@ import ml_collections
 
 from disentangle_jax import evaluation, files, registry, reports, rows, training
 from disentangle_jax.experiments import fields as fields_lib
+from disentangle_jax.experiments.fields import check_empty as check_empty
+from disentangle_jax.experiments.fields import check_given as check_given
+from disentangle_jax.experiments.fields import check_unused as check_unused
 from disentangle_jax.rows import Row
 from disentangle_jax.types import unknown_name
 
@@ -351,34 +354,6 @@ def _write_result(
 
 
 # --- for the protocols ----------------------------------------------------------------
-
-
-def check_given(config: ml_collections.ConfigDict, *options: str) -> None:
-    """Raises a ValueError where an option of the protocol is empty."""
-    for option in options:
-        if not config.experiment[option]:
-            raise ValueError(
-                f"{config.experiment.name}: `experiment.{option}` must not be empty."
-            )
-
-
-def check_empty(
-    config: ml_collections.ConfigDict, *fields: str, instead: str = ""
-) -> None:
-    """Raises a ValueError where a field that the protocol sets itself is not empty.
-
-    Args:
-      config: config of the protocol.
-      *fields: dotted names of fields.
-      instead: the end of the message, which says what to do.
-    """
-    for field in fields:
-        section, name = field.split(".")
-        if config[section][name]:
-            raise ValueError(
-                f"{config.experiment.name}: `{field}` must be empty"
-                f"{instead or ': the protocol sets it'}."
-            )
 
 
 def kept(

@@ -21,7 +21,7 @@ def evaluated(groups, scores, rng, discrete=()):
     seen = types.SimpleNamespace(
         codes=found, factors=factors, split=lambda rows: (rows[:200], rows[200:])
     )
-    model = types.SimpleNamespace(shows_images=False)
+    model = types.SimpleNamespace(shows_images=False, run=run)
     return codes.Codes(run).evaluate(model, seen), found, factors
 
 

@@ -125,7 +125,7 @@ def test_a_protocol_from_outside_runs(outside, tmp_path, capsys):
 
 
 def test_names_and_descriptions():
-    assert set(experiments.names()) == {
+    assert set(experiments.names()) >= {
         *("capacity", "extrapolation", "factor_importance", "model_table", "overlap"),
         *("relations", "structured", "zero_shot"),
     }
@@ -246,9 +246,11 @@ def test_a_protocol_that_trains_nothing_refuses_fields_of_training(tmp_path):
             {"data.standardize": True},
             "in [1, 8]",
         ),
-        ("capacity", {"capacities": (5.0, 2.0)}, {}, "must be increasing"),
+        ("capacity", {"capacities": (5.0, 2.0)}, {}, "must be positive and increasing"),
         ("capacity", {}, {}, "must be 'annealed_vae'"),
         ("model_table", {"models": ()}, {}, "must not be empty"),
+        ("model_table", {"models": ("ae",), "betas": (3.0,)}, {}, "without a beta_vae"),
+        ("extrapolation", {"models": ("ae",), "beta": 3.0}, {}, "without a beta_vae"),
         ("model_table", {}, {"lanes.sweep": {"method.beta": (1.0,)}}, "sweep `lanes"),
         ("factor_importance", {"distances": ("msee",)}, {}, "did you mean 'mse'"),
     ],
