@@ -97,7 +97,7 @@ def _generated(function: Callable[..., data.Dataset]) -> Callable[..., data.Data
         del data_dir
         if function.description.documents:
             corpus = catalogue.find("synthetic_topics", "small")
-            return corpus(split=split, documents=200, topics=4, vocabulary_size=30)
+            return corpus(split=split, documents=400, topics=4, vocabulary_size=30)
         dataset = whole()
         if "size" in options:
             dataset = dataset.resized(options["size"])
