@@ -71,6 +71,29 @@ def _attacks(folder: pathlib.Path, kills: int, seed: int) -> attack.Attack:
     return attacked
 
 
+def _show_attacks(attacked: attack.Attack) -> int:
+    """Prints the table of attacks; returns the number of failures."""
+    print("| attack | tries | different | rows lost or doubled | tracebacks | codes |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    failed = 0
+    for name, count in sorted(attacked.counts.items()):
+        wrong = (count.different, count.rows, count.tracebacks, count.wrong_codes)
+        print(f"| {name} | {count.tries} | {' | '.join(map(str, wrong))} |", flush=True)
+        failed += sum(wrong)
+        for example in count.examples[:3]:
+            _say(example)
+    return failed
+
+
+def _show_flips(flipped: dict[str, flips.Flips]) -> int:
+    """Prints the table of flipped bits; returns the number of failures."""
+    print("\n| bit flips in | tries | noticed | harmless | silent differences |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, found in flipped.items():
+        print(f"| {name} | {' | '.join(map(str, found))} |", flush=True)
+    return sum(found.silent for found in flipped.values())
+
+
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -82,25 +105,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     began = time.monotonic()
+    failed = 0
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
         attacked = _attacks(folder / "attacks", args.kills, args.seed)
-        flipped = _flips(folder / "flips", args.flips, args.seed)
-    print("| attack | tries | different | rows lost or doubled | tracebacks | codes |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    failed, examples = 0, []
-    for name, count in sorted(attacked.counts.items()):
-        wrong = (count.different, count.rows, count.tracebacks, count.wrong_codes)
-        print(f"| {name} | {count.tries} | {' | '.join(map(str, wrong))} |")
-        failed += sum(wrong)
-        examples += count.examples
-    print("\n| bit flips in | tries | noticed | harmless | silent differences |")
-    print("| --- | --- | --- | --- | --- |")
-    for name, found in flipped.items():
-        print(f"| {name} | {' | '.join(map(str, found))} |")
-        failed += found.silent
-    for example in examples[:10]:
-        _say(example)
+        failed += _show_attacks(attacked)
+        if args.flips:
+            failed += _show_flips(_flips(folder / "flips", args.flips, args.seed))
     print(f"\n{failed} failures, {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
 

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -156,6 +157,26 @@ def test_rows_of_many_lanes_need_few_open_files(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert training.last_row(tmp_path / "49") == {"step": 1, "loss": 1.0}
+
+
+@pytest.mark.slow
+def test_a_thousand_lanes_need_fewer_than_1024_open_files(tmp_path):
+    (tmp_path / "tiny_run.py").write_text(tiny.FILE)
+    fields = {"lanes.seeds": 1000, "model.width": 1, "train.num_steps": 2}
+    fields |= {"train.log_every": 1, "train.checkpoint_every": 2}
+    command = [sys.executable, "-m", "disentangle_jax.main", "train"]
+    command += [f"--config={tmp_path}/tiny_run.py", f"--workdir={tmp_path}/run"]
+    command += [f"--config.{name}={value}" for name, value in fields.items()]
+    shell = f"ulimit -n 1024; {shlex.join(command)}"
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    environment["JAX_NUM_CPU_DEVICES"] = "1"
+    done = subprocess.run(
+        ["bash", "-c", shell], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    folders = list((tmp_path / "run" / "lanes").iterdir())
+    assert len(folders) == 1000
+    assert all(training.last_row(folder)["step"] == 2 for folder in folders)
 
 
 def test_a_protocol_is_complete_with_its_reports_and_can_be_moved(
