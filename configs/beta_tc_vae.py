@@ -2,7 +2,8 @@
 
 Paper: Chen et al., "Isolating Sources of Disentanglement in VAEs". The settings are
 those of Locatello et al., "Challenging Common Assumptions", Table 2: beta in 1, 2, 4,
-6, 8, 10. ``--config.method.estimator=naive`` chooses the estimator of that study.
+6, 8, 10. ``--config.method.estimator=naive --config.method.kl=analytic`` chooses the
+estimators of that study.
 
 Command::
 

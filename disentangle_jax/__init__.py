@@ -27,6 +27,7 @@ _SUBPACKAGES = (
     "sweep",
     "training",
     "types",
+    "zoo",
 )
 
 __version__ = "0.1.0"

@@ -7,6 +7,7 @@ returns the result from ``get_config(preset)``. Fields that are added there unde
 """
 
 import ast
+import math
 import pathlib
 import runpy
 from collections.abc import Iterable, Mapping
@@ -14,10 +15,19 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
+from disentangle_jax.registry import split_names
 from disentangle_jax.types import unknown_name
 
+# The two ways to give the length of training: a given one replaces the other.
+_LENGTHS = ("train.num_steps", "train.num_epochs")
 # Sections whose fields are arguments of a function: a field may be added to them.
 _PASSED_ON = ("model", "method", "data.options", "data.drop", "train.schedules")
+# The same for sections below it: options of the stages of a protocol, by their names.
+_OF_STAGES = "experiment.options."
+
+
+# JAX takes larger seeds modulo this; NumPy refuses negative ones.
+_LARGEST_SEED = 2**32 - 1
 
 
 class Field(NamedTuple):
@@ -31,12 +41,40 @@ class Field(NamedTuple):
         are trained together; ``"execution"``, how and where the program runs;
         ``"evaluation"``, how the model is evaluated.
       low: smallest allowed value of a number; None for no limit.
+      high: largest allowed value.
+      below: number that the value must lie below.
+      above: number that the value must lie above.
     """
 
     default: Any
     doc: str
     affects: str = "model"
     low: float | None = None
+    high: float = math.inf
+    below: float = math.inf
+    above: float = -math.inf
+
+    def check(self, name: str, value: Any) -> None:
+        """Raises a ValueError where a number lies outside of the limits."""
+        if not isinstance(self.default, int | float) or isinstance(self.default, bool):
+            return
+        low = -math.inf if self.low is None else self.low
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and (
+            low <= value <= self.high
+            and self.above < value < self.below
+            and math.isfinite(value)
+        ):
+            return
+        if self.below < math.inf:
+            text = f"lie in [{low:g}, {self.below:g})"
+        elif self.low == 1 or self.above == 0:
+            text = "be positive"
+        else:
+            text = "be finite" if self.low is None else f"be at least {low}"
+        if self.high < math.inf:
+            text += f" and at most {self.high}"
+        raise ValueError(f"config: `{name}` must {text}, got {value!r}.")
 
 
 FIELDS: dict[str, Field] = {
@@ -44,8 +82,13 @@ FIELDS: dict[str, Field] = {
     "data.data_dir": Field(
         "", "directory of the publishers' files; '' for the default", "execution"
     ),
-    "data.seed": Field(0, "seed of the order of images, pairs and labels", "seed"),
-    "data.split_recipe": Field("paper", "'paper' is 70/10/20, 'sae_code' 72/8/20"),
+    "data.seed": Field(
+        0, "seed of the order of images, pairs and labels", "seed", 0, _LARGEST_SEED
+    ),
+    "data.split_recipe": Field(
+        "paper", "'paper' is 70/10/20, 'sae_code' 72/8/20, 'none' uses all for both"
+    ),
+    "data.train_split": Field("train", "trained on; or 'train+validation'"),
     "data.changed_factors": Field(
         "uniform", "number of factors that differ in a pair: 'uniform', '1', 'dlib', …"
     ),
@@ -55,20 +98,30 @@ FIELDS: dict[str, Field] = {
     "data.standardize": Field(
         False, "standardise each channel by the dataset's published moments"
     ),
-    "data.hold_out": Field("", ".npy file of indices that are not trained on"),
+    "data.hold_out": Field(
+        "", ".npy file of indices not trained on; '{workdir}' in it as in start_from"
+    ),
     "model.name": Field("sae-12", "network, one of models.names()"),
     "method.name": Field("ae", "training method, one of methods.names()"),
-    "optimizer.learning_rate": Field(5e-4, "learning rate of Adam"),
-    "optimizer.b1": Field(0.9, "Adam's decay of the first moment"),
-    "optimizer.b2": Field(0.999, "Adam's decay of the second moment"),
-    "optimizer.eps": Field(1e-8, "Adam's epsilon"),
+    "optimizer.learning_rate": Field(5e-4, "learning rate of Adam", above=0),
+    "optimizer.b1": Field(0.9, "Adam's decay of the first moment", low=0, below=1),
+    "optimizer.b2": Field(0.999, "Adam's decay of the second moment", low=0, below=1),
+    "optimizer.eps": Field(1e-8, "Adam's epsilon", above=0),
     "optimizer.accumulate": Field(
         1, "batches whose gradients are averaged for one update", low=1
     ),
     "optimizer.frozen": Field((), "modules that are not updated, as ('encoder',)"),
-    "train.seed": Field(0, "seed of the parameters and of the noise", "seed"),
+    "train.seed": Field(
+        0, "seed of the parameters and of the noise", "seed", 0, _LARGEST_SEED
+    ),
     "train.batch_size": Field(128, "examples of a batch, over all devices", low=1),
-    "train.num_steps": Field(100_000, "number of updates", "length", low=1),
+    "train.num_steps": Field(
+        100_000, "number of updates; 0 where train.num_epochs is given", "length", 0,
+        2**31 - 1,
+    ),
+    "train.num_epochs": Field(
+        0, "number of passes over the training set, instead of num_steps", "length", 0
+    ),
     "train.log_every": Field(
         100, "steps between rows of metrics.jsonl", "execution", low=1
     ),
@@ -77,35 +130,45 @@ FIELDS: dict[str, Field] = {
     ),
     "train.keep_checkpoints": Field(3, "checkpoints that are kept", "execution", low=1),
     "train.input": Field("stream", "'stream' by tf.data, or 'device': drawn in a step"),
-    "train.prefetch": Field(2, "batches prepared ahead", "execution", low=1),
+    "train.prefetch": Field(2, "batches prepared ahead", "execution", 1, 1000),
     "train.steps_per_dispatch": Field(1, "steps of one compiled call", low=1),
     "train.schedules": Field({}, "changes of hyperparameters; training/schedules.py"),
     "train.ema_decay": Field(
-        0.0, "decay of a moving average of the parameters that is evaluated; 0: none"
+        0.0, "decay of a moving average of the parameters that is evaluated; 0: none",
+        low=0, below=1,
     ),
     "train.mesh": Field((), "devices as (lanes, data); () chooses", "execution"),
-    "train.start_from": Field("", "workdir of a run whose parameters to start from"),
+    "train.start_from": Field(
+        "", "workdir of a run to start from; '{workdir}' in it is this run's folder"
+    ),
     "train.start_optimizer": Field(True, "take the optimizer state of that run too"),
     "lanes.seeds": Field(1, "models with the seeds train.seed, train.seed + 1, …",
-                         "rows"),
+                         "rows", 1, 100_000),
     "lanes.sweep": Field({}, "values of fields: {'method.beta': (1.0, 4.0)}", "rows"),
     "lanes.rows": Field(
         (), "or a list of models: ({'train.seed': 3, 'method.beta': 4.0}, …)", "rows"
     ),
     "lanes.same_batches": Field(
         True, "all lanes see the same batches; False: an order by each lane's seed",
-        "rows",
+        "seed",
     ),
     "lanes.chunk": Field(
         0, "lanes computed at once; 0: all, on TPUs one per chip", "execution", low=0
     ),
-    "eval.seed": Field(0, "seed of the evaluation", "evaluation"),
+    "eval.seed": Field(0, "seed of the evaluation", "evaluation", 0, _LARGEST_SEED),
     "eval.num_train": Field(10_000, "test images that scores are fitted on",
-                            "evaluation", low=1),
+                            "evaluation", low=2),
     "eval.num_test": Field(5_000, "further test images that scores are measured on",
                            "evaluation", low=1),
-    "eval.batch_size": Field(64, "images encoded at once", "evaluation", low=1),
-    "eval.scores": Field(("mig", "dci"), "names of metrics.names()", "evaluation"),
+    "eval.batch_size": Field(64, "images encoded at once", "evaluation", 1, 2**16),
+    "eval.interventions": Field(
+        "codes", "scores that fix a factor sample the scored 'codes' or the 'dataset'",
+        "evaluation",
+    ),
+    "eval.scores": Field(
+        ("mig", "dci"), "names of metrics.names(), as 'dci(estimator=gbt_exact)'",
+        "evaluation",
+    ),
     "eval.evaluators": Field(
         (), "evaluators beside those of the method, of evaluation.names()", "evaluation"
     ),
@@ -113,11 +176,16 @@ FIELDS: dict[str, Field] = {
                               low=1),
     "eval.fid_weights": Field("", "file of Inception weights; '' computes no FID",
                               "evaluation"),
+    "eval.hybrid_parts": Field(
+        "variables", "what hybrids recombine: 'variables' or single 'dimensions'",
+        "evaluation",
+    ),
     "eval.fid_images": Field(
-        50_000, "images of each kind for FID, at most the test split", "evaluation", 1
+        50_000, "images of each kind for FID; of test images at most all", "evaluation",
+        1,
     ),
     "eval.num_samples": Field(64, "samples of each kind that `sample` draws",
-                              "evaluation", low=1),
+                              "evaluation", 1, 10**6),
 }  # fmt: skip
 
 
@@ -169,7 +237,7 @@ def study() -> ConfigDict:
 def quick(config: ConfigDict) -> ConfigDict:
     """Returns `config` shortened to a few minutes on a 2-core CPU."""
     config.train.batch_size = 32
-    config.train.num_steps = 1000
+    config.train.num_steps, config.train.num_epochs = 1000, 0
     config.train.log_every = 20
     config.train.checkpoint_every = 200
     config.optimizer.learning_rate = 1e-3
@@ -179,7 +247,7 @@ def quick(config: ConfigDict) -> ConfigDict:
     return config
 
 
-def mini(config: ConfigDict, *, size: int, num_steps: int) -> ConfigDict:
+def mini(config: ConfigDict, *, num_steps: int, size: int | None = None) -> ConfigDict:
     """Returns `config` as a miniature: small images, but enough training steps.
 
     Findings of a paper survive smaller pictures and narrower networks, but not a
@@ -188,14 +256,15 @@ def mini(config: ConfigDict, *, size: int, num_steps: int) -> ConfigDict:
 
     Args:
       config: the paper's setting.
-      size: height and width of the images, which are reduced by averaging areas.
       num_steps: number of training steps.
+      size: height and width to which images are reduced by averaging areas; None for
+        those of the dataset.
     """
-    config.data.options.size = size
+    if size is not None:
+        config.data.options.size = size
     config.train.seed = 1
     config.train.num_steps = num_steps
     config.train.input = "device"
-    config.train.steps_per_dispatch = 20
     config.train.log_every = 100
     config.train.checkpoint_every = 1000
     return config
@@ -211,26 +280,21 @@ def complete(config: ConfigDict) -> ConfigDict:
 
 
 def check_values(config: ConfigDict) -> None:
-    """Raises a ValueError where a field with a lower limit lies below it."""
+    """Raises a ValueError where a number lies outside of the limits of its field."""
     for name, field in FIELDS.items():
         section, _, key = name.partition(".")
-        value = config[section][key]
-        if field.low is not None and value < field.low:
-            text = "positive" if field.low == 1 else f"at least {field.low}"
-            raise ValueError(f"config: `{name}` must be {text}, got {value}.")
+        field.check(name, config[section][key])
 
 
 def from_json(stored: Mapping[str, Any]) -> ConfigDict:
     """Returns a config that was written as JSON, which has lists for tuples."""
-    sections = dict(stored)
+    sections = {
+        name: {k: tuple(v) if isinstance(v, list) else v for k, v in section.items()}
+        for name, section in stored.items()
+    }
     lanes = ConfigDict(sections.pop("lanes"), convert_dict=False)
     config = ConfigDict(sections)
     config.lanes = lanes
-    with config.ignore_type():
-        for section in config.values():
-            for name, value in section.items():
-                if isinstance(value, list):
-                    section[name] = tuple(value)
     return config
 
 
@@ -243,10 +307,7 @@ def load(file: str, overrides: Iterable[str] = ()) -> ConfigDict:
         type of the field's default; tuples are written as in Python.
     """
     path, preset = find(file)
-    get_config = runpy.run_path(str(path)).get("get_config")
-    if get_config is None:
-        raise ValueError(f"--config: {path} has no `get_config(preset)`.")
-    return override(get_config(preset), overrides)
+    return override(_from_file(str(path), preset), overrides)
 
 
 def find(file: str) -> tuple[pathlib.Path, str]:
@@ -277,8 +338,65 @@ def find(file: str) -> tuple[pathlib.Path, str]:
     return found, preset
 
 
+def run_file(path: str) -> dict[str, Any]:
+    """Runs a config file and returns what it defines.
+
+    Raises:
+      ValueError: the file is no Python, or fails; the message names file and line.
+    """
+    try:
+        return runpy.run_path(path)
+    except SyntaxError as error:
+        raise ValueError(
+            f"--config: {path} is no Python, in line {error.lineno}: {error.msg}."
+        ) from None
+    except Exception as error:
+        raise ValueError(
+            f"--config: {path} fails with {type(error).__name__}: {error}."
+        ) from error
+
+
+def _from_file(path: str, preset: str) -> ConfigDict:
+    get_config = run_file(path).get("get_config")
+    if get_config is None:
+        raise ValueError(
+            f"--config: {path} has no `get_config(preset)` that returns a config; see "
+            "the files of configs/."
+        )
+    try:
+        config = get_config(preset)
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"--config: get_config of {path} fails with {type(error).__name__}: "
+            f"{error}."
+        ) from error
+    if not isinstance(config, ConfigDict):
+        raise ValueError(
+            f"--config: get_config of {path} must return a config, as "
+            f"disentangle_jax.config.default() does, got {type(config).__name__}."
+        )
+    for name in FIELDS:
+        section, _, field = name.partition(".")
+        if section not in config or field not in config[section]:
+            raise ValueError(
+                f"--config: the config of {path} must have the section {section!r} "
+                f"with {field!r}; begin with disentangle_jax.config.default()."
+            )
+    return config
+
+
 def override(config: ConfigDict, overrides: Iterable[str]) -> ConfigDict:
-    """Changes fields of `config` by texts ``--config.SECTION.FIELD=VALUE``."""
+    """Changes fields of `config` by texts ``--config.SECTION.FIELD=VALUE``.
+
+    A length of training in steps replaces one in epochs, and the other way round.
+    """
+    overrides = list(overrides)
+    given = [o.removeprefix("--config.").partition("=")[0] for o in overrides]
+    lengths = [name for name in _LENGTHS if name in given]
+    if len(lengths) == 1:
+        config.train.update(num_steps=0, num_epochs=0)
     for override in overrides:
         name, equals, text = override.removeprefix("--config.").partition("=")
         if name.startswith("lanes.sweep."):
@@ -289,9 +407,12 @@ def override(config: ConfigDict, overrides: Iterable[str]) -> ConfigDict:
             raise ValueError(f"--config.{name}: must be followed by =VALUE.")
         *sections, field = name.split(".")
         section = config
-        for part in sections:
+        of_stage = name.startswith(_OF_STAGES) and "experiment" in config
+        for place, part in enumerate(sections):
+            if of_stage and place and part not in section:
+                section[part] = ConfigDict()
             section = _field(section, part, name)
-        if ".".join(sections) in _PASSED_ON and field not in section:
+        if (of_stage or ".".join(sections) in _PASSED_ON) and field not in section:
             section[field] = _literal(text)  # Validated by the function that takes it.
         else:
             section[field] = _typed(name, text, _field(section, field, name))
@@ -333,7 +454,7 @@ def _typed(name: str, text: str, default: Any) -> Any:
     if isinstance(default, float) and type(value) is int:
         value = float(value)
     if isinstance(default, tuple) and isinstance(value, str):
-        value = tuple(part.strip() for part in value.split(","))
+        value = split_names(value)
     if type(value) is not type(default):
         raise ValueError(
             f"--config.{name}: `value` must be of type {type(default).__name__} like "

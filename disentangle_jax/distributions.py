@@ -449,6 +449,7 @@ def correlation_matrix(
     )
     half = jax.scipy.linalg.solve_triangular(factor, matrix, lower=True)
     matrix = jax.scipy.linalg.solve_triangular(factor, half.T, lower=True)
+    matrix = (matrix + matrix.T) / 2  # The solves round its halves differently.
     return (1 - 1e-3) * matrix + 1e-3 * identity
 
 

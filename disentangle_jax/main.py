@@ -12,8 +12,9 @@
 Commands (`disentangle COMMAND --help` explains one):
 {commands}
 
-Exit codes: 0; 2 where the command is wrong; 1 where training failed; 130 or 143 where
-Ctrl-C or SIGTERM stopped it, with its state saved.
+Exit codes: 0; 2 where the command is wrong, or another process writes to the folder; 1
+where training failed; 129, 130 or 143 where a closed terminal, Ctrl-C or SIGTERM
+stopped it, with its state saved.
 """
 
 import os
@@ -25,6 +26,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 from disentangle_jax import __version__, commands, missing
+from disentangle_jax.commands import process
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -50,34 +52,28 @@ def main(argv: list[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         print(f"error: {name} needs {missing(error)}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     return work() if command.description.light else _run(work)
 
 
 def _run(work) -> int:
     from absl import logging
 
-    from disentangle_jax import data, training
+    from disentangle_jax import training
 
     logging.set_verbosity(logging.ERROR)
 
     training.use_compilation_cache()
     training.keep_freed_memory()
-    try:
-        return work()
-    except training.Interrupted as stopped:
-        print(f"{stopped}; everything is saved. The same command continues from there.")
-        return stopped.exit_code
-    except training.TooLarge as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except (
-        training.NonFiniteLoss,
-        training.UnreadableCheckpoint,
-        data.UnreadableImage,
-    ) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return process.exit_code(work)
+
+
+def command() -> int:
+    """Runs the command of this process; returns its exit code."""
+    process.protect_output()
+    return main()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

@@ -17,6 +17,7 @@ library's own definitions are found by a short name; those of users by
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -99,6 +100,15 @@ class Registry:
         for module in pkgutil.iter_modules(package.__path__):
             if not module.ispkg and module.name != "__main__":
                 importlib.import_module(f"{self._package}.{module.name}")
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Returns names separated by commas; commas in parentheses do not separate.
+
+    A comma at the end, as in a tuple of one, is allowed.
+    """
+    parts = re.split(r",(?![^(]*\))", text.rstrip().removesuffix(","))
+    return tuple(part.strip() for part in parts)
 
 
 def imported(name: str, function: str, argument: str) -> Any:

@@ -94,23 +94,34 @@ def checked(common: Row, row: Row, function: str) -> dict[str, Any]:
       row: the fields that a model changes.
       function: the function that was called, for the error.
     """
+    if not isinstance(row, Mapping):
+        raise ValueError(f"{function}: `fields` must be a dict, got {row!r}.")
     for name in row:
-        if name not in common and not name.startswith(_OPEN):
+        if name not in common and not str(name).startswith(_OPEN):
             raise unknown_name(function, "fields", name, common)
-    row = json.loads(json.dumps(dict(row)))
+    row = as_stored(row, function)
     for name in lane_fields(row.get("method.name", common["method.name"])):
         if name in row:
+            if not isinstance(row[name], int | float):
+                raise ValueError(
+                    f"{function}: `{name}` must be a number, got {row[name]!r}."
+                )
             row[name] = float(row[name])
     return row
+
+
+def as_stored(values: Mapping[str, Any], function: str) -> dict[str, Any]:
+    """Returns values as JSON has them, or raises where it has no such values."""
+    try:
+        return json.loads(json.dumps(dict(values)))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{function}: {values} cannot be stored: {error}.") from None
 
 
 def of(config: ConfigDict) -> list[dict[str, Any]]:
     """Returns the rows of a run: those of ``lanes.rows``, or sweep × seeds."""
     lanes = config.lanes
-    if lanes.seeds < 1:
-        raise ValueError(
-            f"config: `lanes.seeds` must be at least 1, got {lanes.seeds}."
-        )
+    config_lib.FIELDS["lanes.seeds"].check("lanes.seeds", lanes.seeds)
     if not lanes.rows:
         for field, values in lanes.sweep.items():
             if not values:
@@ -124,6 +135,11 @@ def of(config: ConfigDict) -> list[dict[str, Any]]:
         raise ValueError(
             "config: `lanes.rows` lists every lane; leave out `lanes.seeds` and "
             "`lanes.sweep`."
+        )
+    if not all(isinstance(row, Mapping) for row in lanes.rows):
+        raise ValueError(
+            "config: `lanes.rows` must be dicts of fields, such as {'train.seed': 3}, "
+            f"got {lanes.rows}."
         )
     rows = [dict(row) for row in lanes.rows]
     for row in rows:

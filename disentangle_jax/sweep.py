@@ -30,10 +30,9 @@ import hashlib
 import json
 import os
 import pathlib
-import runpy
 import tempfile
 import uuid
-import zipfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -41,12 +40,15 @@ import ml_collections
 import numpy as np
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import files, metrics, training
+from disentangle_jax import evaluation, files, metrics, training
 from disentangle_jax import rows as rows_lib
 from disentangle_jax.training import memory
 
 # Columns of the table of results, beside labels and scores.
-_RESERVED = ("id", "pack", "finite", "seconds")
+_RESERVED = (
+    *("id", "pack", "finite", "scores", "errors", "fields", "seconds"),
+    *("versions", "device", "commit", "time"),
+)
 # Lanes of a pack by default. More make a step longer, not a model cheaper.
 MOST_LANES = 64
 
@@ -138,7 +140,7 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
     if "posterior" not in base.eval.evaluators:  # The analyses of `study` need it.
         base.eval.evaluators = (*base.eval.evaluators, "posterior")
     path, preset = config_lib.find(file)
-    describe = runpy.run_path(str(path)).get("sweep")
+    describe = config_lib.run_file(str(path)).get("sweep")
     if describe is None:
         raise ValueError(
             f"--config: {path} has no `sweep(add, preset)`; it is a single run for "
@@ -146,15 +148,24 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
         )
     common = rows_lib.flat(base)
     models: dict[str, Model] = {}
+    columns = {*_RESERVED, *metrics.names()}
+    for name in evaluation.names():
+        columns |= evaluation.describe(name).scores.keys()
 
     def add(fields: Mapping[str, Any], **labels: Any) -> None:
         for label in labels:
-            if label in _RESERVED or label in metrics.names():
+            if label in columns:
                 raise ValueError(
                     f"sweep: `{label}` must not be a label: the table of results has a "
                     "column of that name."
                 )
         row = rows_lib.checked(common, fields, "sweep")
+        if {**common, **row}["train.num_epochs"]:
+            raise ValueError(
+                "sweep: `train.num_epochs` must be 0; give `train.num_steps`, by which "
+                "the cost of a sweep is estimated."
+            )
+        labels = rows_lib.as_stored(labels, "sweep")
         model = Model(rows_lib.fingerprint({**common, **row}), labels, row)
         if model.id in models:
             raise ValueError(
@@ -162,7 +173,14 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
             )
         models[model.id] = model
 
-    describe(add, preset)
+    try:
+        describe(add, preset)
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"--config: sweep of {path} fails with {type(error).__name__}: {error}."
+        ) from error
     if not models:
         raise ValueError(f"sweep: {file} adds no model.")
     named = rows_lib.labels(common, [model.fields for model in models.values()])
@@ -196,6 +214,7 @@ def create(
     workdir = pathlib.Path(workdir)
     path = workdir / "manifest.jsonl"
     if not path.exists():
+        training.check_writable(workdir)
         for folder in ("packs", "rows", "codes"):
             (workdir / folder).mkdir(parents=True, exist_ok=True)
         # Of two launchers at once one writes it, and both read what it wrote.
@@ -223,10 +242,14 @@ def _manifest(expansion: Expansion, packs: Sequence[tuple[int, list[Model]]]) ->
         "packs": len(packs),
         "config": json.loads(expansion.base.to_json()),
     }
-    lines = [header]
+    lines = []
     for number, models in packs:
+        training.check_lanes(
+            rows_lib.together(expansion.base, [model.fields for model in models])
+        )
         lines += [{"pack": number, **model._asdict()} for model in models]
-    return "".join(json.dumps(line) + "\n" for line in lines)
+    header["sha256"] = _manifest_hash(header, lines)
+    return "".join(json.dumps(line) + "\n" for line in [header, *lines])
 
 
 def _extended(sweep: Sweep, expansion: Expansion, lanes: int | None) -> str:
@@ -254,11 +277,17 @@ def load(workdir: str | os.PathLike) -> Sweep:
             "with --config=FILE, or name the right --workdir."
         )
     try:
-        header, *lines = map(json.loads, path.read_text().splitlines())
-    except ValueError as error:
-        raise ValueError(f"sweep: {path} is damaged ({error}).") from None
+        header, *lines = map(json.loads, path.read_bytes().splitlines())
+        whole = header.pop("sha256") == _manifest_hash(header, lines)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        whole = False
+    if not whole:
+        raise ValueError(
+            f"sweep: {path} is damaged, was changed, or is of an older version; bring "
+            "back a copy, or move it away and launch the sweep again: rows that are "
+            "there are kept."
+        )
     base = config_lib.from_json(header["config"])
-    _check_manifest(path, header, lines, rows_lib.flat(base))
     grouped: dict[int, list[Model]] = {}
     for line in lines:
         number = line.pop("pack")
@@ -270,22 +299,9 @@ def load(workdir: str | os.PathLike) -> Sweep:
     return Sweep(workdir, header, packs)
 
 
-def _check_manifest(
-    path: pathlib.Path, header: dict, lines: list[dict], common: rows_lib.Row
-) -> None:
-    """Raises where lines of the manifest are missing, doubled or changed."""
-    ids = [line["id"] for line in lines]
-    if len(ids) != header["models"] or len(set(ids)) != len(ids):
-        raise ValueError(
-            f"sweep: {path} is damaged: it must have {header['models']} models, and it "
-            f"has {len(set(ids))} in {len(ids)} lines."
-        )
-    for line in lines:
-        if rows_lib.fingerprint({**common, **line["fields"]}) != line["id"]:
-            raise ValueError(
-                f"sweep: {path} is damaged: the fields of model {line['id']} are not "
-                "those it was made with."
-            )
+def _manifest_hash(header: Mapping[str, Any], lines: Sequence[Mapping]) -> str:
+    """Returns a hash of a manifest: its number of models, their ids and fields."""
+    return hashlib.sha256(json.dumps([header, *lines]).encode()).hexdigest()
 
 
 def pack_models(expansion: Expansion, lanes: int | None = None) -> list[list[Model]]:
@@ -328,7 +344,7 @@ def fitting_lanes(base: ml_collections.ConfigDict, row: rows_lib.Row) -> int | N
         lanes = [{**row, "train.seed": seed} for seed in range(count)]
         try:
             config = rows_lib.together(base, lanes)
-            memory.check(training.prepare(config, nowhere))
+            memory.check_memory(training.prepare(config, nowhere))
         except training.TooLarge:
             count = -(-count // 2)
         except FileNotFoundError:
@@ -445,7 +461,9 @@ def read_codes(
     """Yields the kept codes of models, those that are there and whole."""
     for name in ids:
         path = sweep.workdir / "codes" / f"{name}.npz"
-        with contextlib.suppress(OSError, ValueError, zipfile.BadZipFile):
-            with np.load(path) as arrays:
-                read = {key: arrays[key] for key in arrays.files}
-            yield name, read
+        try:
+            yield name, files.read_arrays(path)
+        except FileNotFoundError:
+            continue
+        except files.Damaged as error:
+            warnings.warn(f"{error} Its model is left out.", stacklevel=2)

@@ -72,7 +72,12 @@ def check_groups(
     """
     if groups is None:
         return (1,) * elements
-    groups = tuple(int(size) for size in groups)
+    try:
+        groups = tuple(int(size) for size in groups)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{function}: `groups` must be whole numbers, got {groups!r}."
+        ) from None
     if min(groups, default=0) < 1 or sum(groups) != elements:
         raise ValueError(
             f"{function}: `groups` must be positive sizes that add up to {elements}, "

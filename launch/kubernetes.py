@@ -4,6 +4,7 @@ A manifest is an Indexed Job, or a JobSet on TPUs, written as JSON, which
 ``kubectl apply -f`` accepts.
 """
 
+import json
 import math
 import pathlib
 from collections.abc import Sequence
@@ -79,7 +80,7 @@ def write(
         manifest = _job_set(name, pod, len(packs), tpu)
         path = sweep.workdir / "k8s" / "jobset.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_json(path, manifest)
+    files.write_text(path, json.dumps(manifest, indent=2) + "\n")
     return path
 
 

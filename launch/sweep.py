@@ -52,7 +52,8 @@ rows are missing; 2 where the command is wrong; 130 or 143 where a signal stoppe
 
 import argparse
 import contextlib
-import json
+import functools
+import math
 import os
 import pathlib
 import signal
@@ -61,16 +62,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
-from disentangle_jax import files, training
+from disentangle_jax import claims, files, training
 from disentangle_jax import sweep as sweep_lib
+from disentangle_jax.commands import process
 
-from . import claims, estimate, kubernetes, slurm, work
+from . import estimate, kubernetes, slurm, work
 
 _COMMANDS = ("launch", "status", "resume", "collect", "cancel", "run")
 _CLUSTERS = ("local", "debug", "slurm", "k8s")
@@ -99,9 +100,9 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--parallelism", type=_positive)
     parser.add_argument("--packs")
     parser.add_argument("--index_from")
-    parser.add_argument("--gpus", type=int)
+    parser.add_argument("--gpus", type=functools.partial(_positive, least=0))
     parser.add_argument("--cpus", type=_positive)
-    parser.add_argument("--memory_gb", type=float)
+    parser.add_argument("--memory_gb", type=functools.partial(_positive, kind=float))
     parser.add_argument("--time_limit", type=_positive)
     for name in (*_SLURM_OPTIONS, *_K8S_OPTIONS):
         parser.add_argument(f"--{name}")
@@ -120,10 +121,13 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     return args, overrides
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+def _positive(text: str, kind: type = int, least: int = 1) -> float:
+    try:
+        number = kind(text)
+    except ValueError:
+        number = math.nan
+    if not least <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be at least {least}, got {text}")
     return number
 
 
@@ -134,10 +138,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         args, overrides = _parse(argv)
-        if args.command == "launch":
-            return _launch(args, overrides)
-        sweep = sweep_lib.load(args.workdir)
-        return _ON_A_SWEEP[args.command](sweep, args)
+        with training.stop_on_signals():
+            if args.command == "launch":
+                return _launch(args, overrides)
+            sweep = sweep_lib.load(args.workdir)
+            return _ON_A_SWEEP[args.command](sweep, args)
     except training.Interrupted as stopped:
         print("stopped; what was done is saved. `resume` goes on from there.")
         return stopped.exit_code
@@ -148,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except (ValueError, TypeError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {process.system_failure(error) or error}", file=sys.stderr)
         return 2
 
 
@@ -255,11 +260,6 @@ def _local(sweep: sweep_lib.Sweep, count: int) -> int:
         f"--workdir={sweep.workdir}",
     ]
     workers = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise training.Interrupted(number, 0)
-
-    before = signal.signal(signal.SIGTERM, stop)
     try:
         for number in range(count):
             path = folder / f"worker-{time.strftime('%m%d-%H%M%S')}-{number}.log"
@@ -275,8 +275,6 @@ def _local(sweep: sweep_lib.Sweep, count: int) -> int:
     except BaseException:
         _stop(workers)
         raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
     return _report(sweep)
 
 
@@ -345,7 +343,7 @@ def _status(sweep: sweep_lib.Sweep, args: argparse.Namespace) -> int:
 
 def _launched(sweep: sweep_lib.Sweep) -> dict[str, Any]:
     path = sweep.workdir / "launch.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    return (files.read_json_or_move(path) or {}) if path.exists() else {}
 
 
 def _resume(sweep: sweep_lib.Sweep, args: argparse.Namespace) -> int:
@@ -379,19 +377,24 @@ def _cancel(sweep: sweep_lib.Sweep, args: argparse.Namespace) -> int:
     return 0
 
 
+def _number(name: str, text: str, count: int) -> int:
+    if not (text.isdecimal() and int(text) < count):
+        raise ValueError(f"{name}: must lie in [0, {count}), got {text!r}.")
+    return int(text)
+
+
 def _run(sweep: sweep_lib.Sweep, args: argparse.Namespace) -> int:
     packs = None
     if args.packs is not None:
-        packs = [int(number) for number in args.packs.split(",")]
-        if not all(0 <= number < len(sweep.packs) for number in packs):
-            raise ValueError(
-                f"--packs: must lie in [0, {len(sweep.packs)}), got {args.packs}."
-            )
+        packs = [
+            _number("--packs", text, len(sweep.packs)) for text in args.packs.split(",")
+        ]
     if args.index_from is not None:
         if args.index_from not in os.environ:
             raise ValueError(f"--index_from: ${args.index_from} is not set.")
         every = range(len(sweep.packs)) if packs is None else packs
-        packs = [every[int(os.environ[args.index_from])]]
+        name = f"--index_from: ${args.index_from}"
+        packs = [every[_number(name, os.environ[args.index_from], len(every))]]
     work.set_up_process()
     work.work(sweep, packs=packs)
     return 0
@@ -407,4 +410,5 @@ _ON_A_SWEEP = {
 
 
 if __name__ == "__main__":
+    process.protect_output()
     sys.exit(main())

@@ -1,8 +1,6 @@
 """Runs the packs of a sweep and reports its progress."""
 
 import contextlib
-import errno
-import json
 import pathlib
 import time
 import traceback
@@ -13,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from disentangle_jax import evaluation, files, reports, training
+from disentangle_jax import claims, evaluation, files, reports, training
 from disentangle_jax import sweep as sweep_lib
-
-from . import claims
+from disentangle_jax.commands import process
 
 
 def set_up_process() -> None:
@@ -134,8 +131,7 @@ def _record_failure(
 ) -> str:
     """Notes why a pack failed, beside it, and returns it in one line."""
     why = f"{type(error).__name__}: {error}".splitlines()[0]
-    if _out_of_space(error):
-        why = f"the disk of {sweep.workdir} is full; free some space ({why})"
+    why = process.system_failure(error) or why
     note = {
         "why": why,
         "by": claims.me(),
@@ -145,17 +141,6 @@ def _record_failure(
     with contextlib.suppress(OSError):
         files.write_json(sweep.folder(pack) / "failed.json", note)
     return why
-
-
-def _out_of_space(error: BaseException | None) -> bool:
-    """Whether an error, or one that caused it, is of a full disk."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return True
-        if "No space left on device" in str(error):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 class Status(NamedTuple):
@@ -204,9 +189,8 @@ def status(sweep: sweep_lib.Sweep) -> Status:
             part += len(open_models) * _progress(folder, pack)
         elif (folder / "failed.json").exists():
             failed += len(open_models)
-            with contextlib.suppress(OSError, json.JSONDecodeError):
-                note = json.loads((folder / "failed.json").read_text())
-                failures[pack.number] = note["why"]
+            note = files.read_json_or_move(folder / "failed.json")
+            failures[pack.number] = (note or {"why": "the reason was damaged"})["why"]
     left = None
     if rows.found and workers:
         seconds = np.mean([row["seconds"] for row in rows.found.values()])
@@ -222,7 +206,7 @@ def _progress(folder: pathlib.Path, pack: sweep_lib.Pack) -> float:
     """Returns which part of its steps a running pack has done."""
     paths = sorted((folder / "lanes").glob("*/metrics.jsonl"))[:1]
     for path in paths:
-        rows = training.read_metrics(path.parent)
-        if rows:
-            return rows[-1]["step"] / pack.config.train.num_steps
+        row = training.last_row(path.parent)
+        if row is not None:
+            return row["step"] / pack.config.train.num_steps
     return 0.0

@@ -6,7 +6,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import evaluation, experiments, training
+from disentangle_jax import data, evaluation, experiments, training
 from tests.training import tiny
 
 CONFIGS = sorted((pathlib.Path(__file__).parents[1] / "configs").glob("*.py"))
@@ -74,6 +74,12 @@ def test_experiment_file_says_what_it_is_and_is_valid(path, tmp_path):
     experiments.prepare(config, tmp_path / "run")
 
 
+def test_scores_with_options_on_the_command_line():
+    overrides = ["--config.eval.scores=dci(estimator=gbt_exact),mig"]
+    config = config_lib.override(config_lib.default(), overrides)
+    assert config.eval.scores == ("dci(estimator=gbt_exact)", "mig")
+
+
 def test_paper_setting_of_sae():
     config = config_lib.load(str(CONFIGS[0].parent / "sae.py"))
     assert (config.train.batch_size, config.train.num_steps) == (128, 100_000)
@@ -111,6 +117,34 @@ def test_configs_of_earlier_versions_are_completed():
     completed = config_lib.complete(config)
     assert completed.eval.fid_images == config_lib.default().eval.fid_images
     assert completed.eval.seed == 5
+
+
+@pytest.mark.parametrize(
+    "preset, name, images, epochs",
+    [
+        ("dsprites", "dsprites_27", 12_150, (1000, 6000)),
+        ("shapes3d", "shapes3d_120", 19_200, (5000, 15_000)),
+        ("symbols", "symbols_13", 50_674, (1000, 6000)),
+    ],
+)
+def test_paper_settings_of_absae(preset, name, images, epochs):
+    config = config_lib.load(f"{CONFIGS[0].parent / 'absae.py'}:{preset}")
+    assert config.data.name == name and config.method.name == "absae"
+    assert "labelled_batch" not in config.method
+    assert (config.train.batch_size, config.method.relation_batch) == (1024, 128)
+    # 72 % of the images, and of dSprites three copies with either kind of noise.
+    parts = data.split_indices(images, recipe=config.data.split_recipe)
+    count = len(parts["train"]) * (7 if preset == "dsprites" else 1)
+    assert len(parts["validation"]) == pytest.approx(0.08 * images, abs=1)
+    steps = [number * count // 1024 for number in epochs]
+    assert [config.method.warmup_steps, config.train.num_steps] == steps
+    if preset == "symbols":
+        assert steps == [35_630, 213_785]
+
+
+def test_a_tuple_of_one_name_may_end_with_a_comma():
+    config = config_lib.override(config_lib.default(), ["--config.eval.scores=mig,"])
+    assert config.eval.scores == ("mig",)
 
 
 def test_shipped_configs_are_found_from_any_folder(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ PACKAGE = pathlib.Path(__file__).parents[1] / "disentangle_jax"
 
 # A package may import from its own layer and those below.
 LAYERS = (
-    {"types", "registry", "files", "batching", "config"},
+    {"types", "registry", "files", "claims", "batching", "config"},
     {"distributions"},
     {"losses", "sampling", "models", "metrics"},
     {"data", "methods"},
@@ -20,7 +20,7 @@ LAYERS = (
     {"evaluation"},
     {"reports"},
     {"experiments"},
-    {"sweep"},
+    {"sweep", "zoo"},
     {"commands", "main", "__main__"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

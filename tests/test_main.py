@@ -58,7 +58,7 @@ def at_root(monkeypatch, request, tmp_path):
         (["methods", "beta"], "Did you mean 'beta_vae'?"),
         (["datasets", "shape3d"], "Did you mean 'shapes3d'?"),
         (["old"], "`command` must be one of"),
-        (["report", "old"], "a run of another version of the library"),
+        (["report", "old"], "or is of an older version"),
         ([SAE, "more"], "unrecognized arguments: more"),
         ([SAE, "--workdir=a_file"], "is a file; give a folder"),
         ([SAE, "--workdir=a_file/below"], "is a file; give a folder"),

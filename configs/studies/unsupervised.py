@@ -46,7 +46,11 @@ METHODS = {
     "factor_vae": ({}, "gamma", (10.0, 20.0, 30.0, 40.0, 50.0, 100.0)),
     "dip_vae_i": ({}, "lambda_od", (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)),
     "dip_vae_ii": ({}, "lambda_od", (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)),
-    "beta_tc_vae": ({"estimator": "naive"}, "beta", (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)),
+    "beta_tc_vae": (
+        {"estimator": "naive", "kl": "analytic"},
+        "beta",
+        (1.0, 2.0, 4.0, 6.0, 8.0, 10.0),
+    ),
 }
 SEEDS = 50
 
@@ -62,6 +66,10 @@ MINI_FIXED = {
 def get_config(preset: str = ""):
     config_lib.check_preset("studies/unsupervised", preset, ("mini", "dsprites"))
     config = config_lib.study()
+    # As the study: no split, and a seed also orders the images.
+    config.data.split_recipe = "none"
+    config.train.input = "device"
+    config.lanes.same_batches = False
     config.train.checkpoint_every = 10_000
     config.train.log_every = 1000
     config.train.keep_checkpoints = 1
@@ -74,6 +82,8 @@ def get_config(preset: str = ""):
         "sap",
         "downstream",
     )
+    config.eval.interventions = "dataset"
+    config.eval.batch_size = 1024
     # Labels that a logistic regression predicts the factors from, beside the trees of
     # `downstream`.
     config.study = ConfigDict({"logistic_labels": (10, 100, 1000, 10_000)})
@@ -87,6 +97,8 @@ def get_config(preset: str = ""):
         config.train.num_steps = 800
         config.train.log_every = 100
         config.train.checkpoint_every = 400
+        config.eval.interventions = "codes"  # Encoding the whole set takes minutes.
+        config.eval.batch_size = 64
         config.eval.num_train = 1000
         config.eval.num_test = 500
         config.eval.hybrid_bank = 32

@@ -117,17 +117,21 @@ def print_reports(folders: Sequence[pathlib.Path]) -> int:
     return 0
 
 
+def field_names(overrides: Sequence[str]) -> list[str]:
+    """Returns the dotted names of texts ``--config.SECTION.FIELD=VALUE``."""
+    return [text.removeprefix("--config.").partition("=")[0] for text in overrides]
+
+
 def stored_run(folder: pathlib.Path, overrides: Sequence[str] = ()):
     """Returns the run of a folder, with fields of its evaluation changed."""
     from disentangle_jax import config as config_lib
     from disentangle_jax import training
 
-    for override in overrides:
-        if not override.startswith("--config.eval."):
-            field = override.partition("=")[0]
+    for field in field_names(overrides):
+        if not field.startswith("eval."):
             raise ValueError(
-                f"{field}: a trained run keeps its config; only --config.eval.FIELD "
-                "can be changed."
+                f"--config.{field}: a trained run keeps its config; only "
+                "--config.eval.FIELD can be changed."
             )
     config = config_lib.override(training.read_config(folder), overrides)
     return training.prepare(config, folder)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from disentangle_jax.commands.arguments import Parser, define
+from disentangle_jax.types import unknown_name
 
 
 def _shown(
@@ -153,6 +154,9 @@ def fields(argv: list[str]) -> Callable[[], int]:
 
     def about(section: str) -> str:
         rows = list(table(section))
+        if len(rows) == 1:
+            sections = dict.fromkeys(name.partition(".")[0] for name in config.FIELDS)
+            raise unknown_name("fields", "section", section, sections)
         return "\n".join("  ".join(row) for row in rows)
 
     return _shown(fields, argv, about, table)

@@ -3,7 +3,12 @@
 import pathlib
 from collections.abc import Callable
 
-from disentangle_jax.commands.arguments import Parser, define, print_reports
+from disentangle_jax.commands.arguments import (
+    Parser,
+    define,
+    field_names,
+    print_reports,
+)
 
 
 def _parser(command: Callable) -> Parser:
@@ -43,22 +48,25 @@ def run(argv: list[str]) -> Callable[[], int]:
     args, overrides = _parser(run).parse(argv)
     config, workdir = _config(args, overrides)
     if "experiment" in config:
-        experiment = experiments.prepare(config, workdir)
+        experiment = experiments.prepare(config, workdir, field_names(overrides))
 
         def protocol() -> int:
-            print(f"workdir: {workdir}", flush=True)
-            print(f"report: {experiments.run(experiment)}")
+            with training.writing(experiment.workdir):
+                print(f"workdir: {workdir}", flush=True)
+                print(f"report: {experiments.run(experiment)}")
             return 0
 
         return protocol
     prepared = training.prepare(config, workdir)
     evaluation.check(prepared)
+    training.check_memory(prepared)
 
     def work() -> int:
-        print(f"workdir: {workdir}", flush=True)
-        training.train(prepared)
-        evaluation.evaluate(prepared)
-        return print_reports(evaluation.folders(prepared))
+        with training.writing(prepared.workdir):
+            print(f"workdir: {workdir}", flush=True)
+            training.train(prepared)
+            evaluation.evaluate(prepared)
+            return print_reports(evaluation.folders(prepared))
 
     return work
 
@@ -93,6 +101,7 @@ def train(argv: list[str]) -> Callable[[], int]:
         training.join_processes(args.coordinator or "", *processes[1:])
     prepared = training.prepare(config, workdir)
     evaluation.check(prepared)
+    training.check_memory(prepared)
 
     def work() -> int:
         print(f"workdir: {workdir}", flush=True)

@@ -36,6 +36,34 @@ def compare(argv: list[str]) -> Callable[[], int]:
     return work
 
 
+@define("results [RUN …] [--to=DIR]")
+def results(argv: list[str]) -> Callable[[], int]:
+    """Store the models of runs as rows of DIR/NAME.csv, and write DIR/../RESULTS.md."""
+    from disentangle_jax.reports import results as results_lib
+
+    parser = Parser(results)
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="runs or protocols")
+    parser.add_argument(
+        "--to", default="configs/studies/results", help="folder of the CSV files"
+    )
+    args, overrides = parser.parse(argv)
+    folder = pathlib.Path(args.to)
+    if overrides:
+        raise ValueError("results takes folders of runs and no --config.")
+    if not folder.is_dir():
+        raise ValueError(f"results: there is no folder {folder}.")
+    runs = [pathlib.Path(run) for run in args.runs]
+    found = {run.resolve().name: results_lib.model_rows(run) for run in runs}
+
+    def work() -> int:
+        for name, rows in found.items():
+            results_lib.write_csv(folder / f"{name}.csv", rows)
+        print(f"results: {results_lib.write_page(folder)}")
+        return 0
+
+    return work
+
+
 @define("study SWEEP")
 def study(argv: list[str]) -> Callable[[], int]:
     """Analyse a sweep, finished or not: SWEEP/study/report.html."""

@@ -14,7 +14,7 @@ from disentangle_jax.commands.arguments import (
 @define("evaluate RUN [--config.eval.FIELD=VALUE]")
 def evaluate(argv: list[str]) -> Callable[[], int]:
     """Evaluate a trained run: scores.json, pictures and report.html."""
-    from disentangle_jax import evaluation
+    from disentangle_jax import evaluation, training
 
     parser = Parser(evaluate)
     parser.add_folder()
@@ -24,8 +24,9 @@ def evaluate(argv: list[str]) -> Callable[[], int]:
     evaluation.check_trained(prepared)
 
     def work() -> int:
-        evaluation.evaluate(prepared)
-        return print_reports(evaluation.folders(prepared))
+        with training.writing(prepared.workdir):
+            evaluation.evaluate(prepared)
+            return print_reports(evaluation.folders(prepared))
 
     return work
 
@@ -68,17 +69,53 @@ def sample(argv: list[str]) -> Callable[[], int]:
 
 @define("explore RUN")
 def explore(argv: list[str]) -> Callable[[], int]:
-    """Serve a page on this machine that moves the latents by sliders."""
-    from disentangle_jax import evaluation, reports
+    """Serve a page on this machine that moves the latents by sliders.
+
+    RUN is the folder of a run, a file that `export` wrote, or zoo:NAME.
+    """
+    from disentangle_jax import evaluation, reports, zoo
 
     parser = Parser(explore)
-    parser.add_folder()
+    parser.add_folder(help="folder of a run, exported file or zoo:NAME")
     args, overrides = parser.parse(argv)
-    prepared = stored_run(folder_of(args), overrides)
-    evaluation.check_generates(prepared, "explore")
+    name, file = args.run or "", None
+    if name.startswith("zoo:"):
+        file = zoo.path(name.removeprefix("zoo:"))
+    elif name.endswith(evaluation.SUFFIX):
+        file = name
+    if file is None:
+        prepared = stored_run(folder_of(args), overrides)
+        evaluation.check_generates(prepared, "explore")
+    elif overrides:
+        raise ValueError("explore takes no --config for an exported model.")
 
     def work() -> int:
-        reports.explore(prepared)
+        if file is None:
+            reports.explore(evaluation.load_models(prepared))
+        else:
+            reports.explore([evaluation.load_exported(file)])
+        return 0
+
+    return work
+
+
+@define("export RUN FILE")
+def export(argv: list[str]) -> Callable[[], int]:
+    """Write the model of a run, or of one lane, as one .safetensors file."""
+    from disentangle_jax import evaluation
+
+    parser = Parser(export)
+    parser.add_argument("run", metavar="RUN", help="folder of a run or of one lane")
+    parser.add_argument("file", metavar="FILE", help="file to write")
+    parser.add_argument("--licence", default="", help="licence of the weights")
+    args, overrides = parser.parse(argv)
+    if overrides:
+        raise ValueError("export takes a folder and a file and no --config.")
+    model = evaluation.load(args.run, with_dataset=True)
+
+    def work() -> int:
+        evaluation.export(model, args.file, licence=args.licence)
+        print(f"exported: {args.file}")
         return 0
 
     return work

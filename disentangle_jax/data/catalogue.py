@@ -65,6 +65,7 @@ class DatasetDescription:
       files: what belongs in ``data_dir``, in words.
       patterns: names of the files to look for in ``data_dir``, preferred ones first.
       md5: published MD5 sum of each file.
+      replaced: name and MD5 sum of files that their publisher replaced by others.
       moments: published mean and standard deviation of each channel, of images in
         [0, 1] (see ``data.channel_moments``); None where none are published.
       documents: whether it holds documents (word counts) instead of images.
@@ -83,6 +84,7 @@ class DatasetDescription:
     files: str = ""
     patterns: tuple[str, ...] = ()
     md5: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    replaced: Mapping[str, str] = dataclasses.field(default_factory=dict)
     moments: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     documents: bool = False
     tfds: TfdsLayout | None = None

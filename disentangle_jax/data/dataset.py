@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
+from disentangle_jax.data.noise import Noise, add_noise
 from disentangle_jax.data.pairing import Combinations, Pairs, pair_factors
 from disentangle_jax.data.resizing import area_average
 from disentangle_jax.data.splits import split_indices
@@ -54,16 +55,19 @@ class Dataset:
         row-major order (last factor fastest). Floating if a factor is continuous.
       length: number of images; needed where there is neither grid nor table.
       render: pure-JAX function from factors ``[n, K]`` to uint8 images, usable inside
-        ``jit``; None for datasets read from files.
+        ``jit``; None for datasets read from files. :meth:`resized` does not change
+        it: apply ``shrink`` to what it returns.
       copies: images per combination of a grid, which differ in something that is not a
         factor (an instance, a hidden orientation): image ``i`` shows combination
         ``i // copies``.
-      noise: function from ``(image [H, W, C], rng)`` to an image, for datasets that add
-        new noise at every draw. The noise is a function of the index in ``images``, of
-        the key in ``sample``, and of seed, step and row in ``data.pipeline``.
-      in_memory: uint8 ``[N, H, W, C]`` array of all images, if there is one;
-        ``data.device_sampler`` moves it to the accelerator.
-      packed: the same as bits ``[N, H·W·C / 8]``, for black-and-white images.
+      noise: pure-JAX function from ``(key, image [H, W, C])`` to an image, for datasets
+        that add new noise at every draw. The key is a function of the index in
+        ``images``, of the key in ``sample``, and of seed, step and row in
+        ``data.pipeline``.
+      in_memory: uint8 ``[N, H, W, C]`` array of all images (without noise), if there is
+        one; ``data.device_sampler`` moves it to the accelerator.
+      packed: the same as bits, for black-and-white images: ``[N, H·W·C / 8]``, or
+        ``[N, H·W / 8]`` where all channels are equal.
     """
 
     def __init__(
@@ -78,7 +82,7 @@ class Dataset:
         length: int | None = None,
         render: Callable[[ArrayLike], jax.Array] | None = None,
         copies: int = 1,
-        noise: Callable[[np.ndarray, np.random.Generator], np.ndarray] | None = None,
+        noise: Noise | None = None,
         in_memory: np.ndarray | None = None,
         packed: np.ndarray | None = None,
     ):
@@ -91,8 +95,8 @@ class Dataset:
         self.copies = copies
         self.in_memory = in_memory
         self.packed = packed
+        self.noise = noise
         self._images = images
-        self._noise = noise
         self._table = None if factor_table is None else np.asarray(factor_table)
         if self._table is not None and not self.continuous:
             self._table = self._table.astype(np.int64)
@@ -160,25 +164,14 @@ class Dataset:
         """
         indices = self._checked("Dataset.images", indices)
         flat = indices.ravel()
-        images = self.noisy_images(flat, [(int(index),) for index in flat])
+        images = self.noisy_images(flat, flat[:, None])
         return images.reshape(*indices.shape, *self.image_shape)
 
-    def noisy_images(
-        self, indices: np.ndarray, seeds: Sequence[tuple[int, ...]]
-    ) -> np.ndarray:
-        """Returns images of valid ``indices``, with noise drawn by the given seeds.
-
-        The same as :meth:`images` for datasets without noise.
-
-        Args:
-          indices: ``[n]`` int64.
-          seeds: the seed of each image, as words of entropy.
-        """
+    def noisy_images(self, indices: np.ndarray, seeds: ArrayLike) -> np.ndarray:
+        """Returns images of valid ``indices [n]``, noise by ``seeds [n, words]``."""
         images = self._images(indices)
-        if self._noise is not None:
-            images = np.stack(
-                [self._noise(image, generator(s)) for image, s in zip(images, seeds)]
-            )
+        if self.noise is not None and len(indices):
+            images = add_noise(self.noise, images, seeds)
         return self.shrink(images)
 
     def resized(self, size: int) -> "Dataset":
@@ -202,8 +195,6 @@ class Dataset:
         other = self.narrow(self.indices)
         other.image_shape = (size, size, channels)
         other.shrink = functools.partial(area_average, size=size)
-        if self.render is not None:
-            other.render = lambda factors: area_average(self.render(factors), size)
         return other
 
     def factors(self, indices: ArrayLike) -> np.ndarray:
@@ -343,7 +334,21 @@ class Dataset:
             if name not in self.factor_names:
                 raise unknown_name(function, "values", name, self.factor_names)
             column = self.factor_names.index(name)
-            matches[row] = np.isin(factors[:, column], list(allowed))
+            size = self.factor_sizes[column]
+            if isinstance(allowed, str) or not isinstance(allowed, Iterable):
+                raise ValueError(
+                    f"{function}: `{name}` must be a list of values, got {allowed!r}."
+                )
+            allowed = list(allowed)
+            for value in allowed:
+                if value not in range(size):
+                    raise ValueError(
+                        f"{function}: `{name}` has no value {value!r}; its values are "
+                        f"0 … {size - 1}."
+                    )
+            if not allowed:
+                raise ValueError(f"{function}: `{name}` must not be empty.")
+            matches[row] = np.isin(factors[:, column], allowed)
         return matches
 
     def add_factor(self, name: str, values: ArrayLike) -> "Dataset":

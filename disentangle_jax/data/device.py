@@ -29,9 +29,10 @@ def device_sampler(
     """Returns a sampler for use inside a jitted step, and the arrays it reads.
 
     Nothing is streamed: rendered datasets are rendered on the device, black-and-white
-    images lie there as packed bits (dSprites in 377 MB), others as bytes. The arrays
-    are returned separately so that the step can take them as arguments (in a closure
-    they would be constants of the program); ``device_put`` may replicate them::
+    images lie there as packed bits (dSprites in 377 MB), others as bytes; a dataset's
+    noise is drawn anew. The arrays are returned separately so that the step can take
+    them as arguments (in a closure they would be constants of the program);
+    ``device_put`` may replicate them::
 
         draw, arrays = data.device_sampler(dataset)
         batch = jax.jit(draw, static_argnums=1)(key, 64, arrays)
@@ -47,42 +48,24 @@ def device_sampler(
       ``dataset.indices``; with `pairs` also ``image2`` and ``index2``, the same pairs
       that ``dataset.sample_pairs`` draws with that key.
     """
+    images, arrays = _stored_images(dataset)
     count = len(dataset.indices)
     everything = count == len(dataset)
-    arrays = {} if everything else {"indices": jnp.asarray(dataset.indices, jnp.int32)}
-    shape = dataset.stored_shape
-    if dataset.render is not None:
-        sizes = dataset.factor_sizes
+    if not everything:
+        arrays["indices"] = jnp.asarray(dataset.indices, jnp.int32)
 
-        def images(index: jax.Array, arrays: dict) -> jax.Array:
-            del arrays
-            factors = jnp.stack(jnp.unravel_index(index, sizes), axis=-1)
-            return dataset.render(factors)
-
-    elif dataset.packed is not None:
-        arrays["packed"] = jnp.asarray(dataset.packed)
-
-        def images(index: jax.Array, arrays: dict) -> jax.Array:
-            bits = unpack_bits(arrays["packed"][index])
-            return dataset.shrink(bits.reshape(-1, *shape) * jnp.uint8(255))
-
-    elif dataset.in_memory is not None:
-        arrays["images"] = jnp.asarray(dataset.in_memory)
-
-        def images(index: jax.Array, arrays: dict) -> jax.Array:
-            return dataset.shrink(arrays["images"][index])
-
-    else:
-        raise ValueError(
-            "device_sampler: `dataset` must be rendered or lie in memory as a whole, "
-            f"and {dataset.name} is read from its files. Stream it with data.pipeline."
-        )
+    def seen(key: jax.Array, index: jax.Array, arrays: dict) -> jax.Array:
+        plain = images(index, arrays)
+        if dataset.noise is not None:
+            plain = jax.vmap(dataset.noise)(jax.random.split(key, len(index)), plain)
+        return dataset.shrink(plain)
 
     def draw(key: jax.Array, batch_size: int, arrays: dict) -> dict:
         index = jax.random.randint(key, (batch_size,), 0, count, jnp.int32)
         if not everything:
             index = arrays["indices"][index]
-        return {"image": images(index, arrays), "index": index}
+        image = seen(jax.random.fold_in(key, 0), index, arrays)
+        return {"image": image, "index": index}
 
     if pairs is None:
         return draw, arrays
@@ -101,9 +84,40 @@ def device_sampler(
         second = _partners(
             partner_key, dataset, first["index"], pairs, arrays.get("inside")
         )
-        return {**first, "image2": images(second, arrays), "index2": second}
+        image = seen(jax.random.fold_in(key, 1), second, arrays)
+        return {**first, "image2": image, "index2": second}
 
     return draw_pairs, arrays
+
+
+def _stored_images(
+    dataset: Dataset,
+) -> tuple[Callable[[jax.Array, dict], jax.Array], dict]:
+    """Returns ``(index, arrays) -> images`` as they are stored, and the arrays."""
+    shape = dataset.stored_shape
+    if dataset.render is not None:
+
+        def rendered(index: jax.Array, arrays: dict) -> jax.Array:
+            del arrays
+            factors = jnp.unravel_index(index, dataset.factor_sizes)
+            return dataset.render(jnp.stack(factors, axis=-1))
+
+        return rendered, {}
+    if dataset.packed is not None:
+
+        def unpacked(index: jax.Array, arrays: dict) -> jax.Array:
+            bits = unpack_bits(arrays["packed"][index])
+            bits = bits.reshape(len(index), *shape[:2], -1) * jnp.uint8(255)
+            return jnp.broadcast_to(bits, (len(index), *shape))
+
+        return unpacked, {"packed": jnp.asarray(dataset.packed)}
+    if dataset.in_memory is not None:
+        stored = {"images": jnp.asarray(dataset.in_memory)}
+        return lambda index, arrays: arrays["images"][index], stored
+    raise ValueError(
+        "device_sampler: `dataset` must be rendered or lie in memory as a whole, "
+        f"and {dataset.name} is read from its files. Stream it with data.pipeline."
+    )
 
 
 def _partners(

@@ -13,6 +13,7 @@ import numpy as np
 
 from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.data.device import Draw, device_sampler
+from disentangle_jax.data.pairing import pair_factors
 from disentangle_jax.data.streaming import pipeline
 from disentangle_jax.data.text import Corpus
 
@@ -112,6 +113,15 @@ class ImagePairs(Input):
     def check(self, dataset: Dataset, settings: Mapping[str, Any]) -> None:
         super().check(dataset, settings)
         _check_factors(dataset, settings)
+        factors = np.zeros((1, len(dataset.factor_sizes)), np.int32)
+        sizes, changed = dataset.factor_sizes, _changed(settings)
+        try:
+            jax.eval_shape(
+                lambda key: pair_factors(key, factors, sizes, k=changed),
+                jax.random.key(0),
+            )
+        except ValueError as error:
+            raise ValueError(f"needs another `data.changed_factors`: {error}") from None
         if not dataset.is_grid:  # Some images of a table may have no partner.
             first = dataset.indices[:256]
             dataset.partners(jax.random.key(0), first, _changed(settings))
@@ -221,6 +231,12 @@ class WordCounts(Input):
 
 def _wrong_kind(settings: Mapping[str, Any], needed: str, held: str) -> ValueError:
     return ValueError(f"needs {needed}, and {settings['name']} holds {held}.")
+
+
+def _changed(settings: Mapping[str, Any]) -> int | str:
+    """Returns how many factors differ in a pair."""
+    changed = settings["changed_factors"]
+    return int(changed) if changed.isdigit() else changed
 
 
 def _check_factors(dataset: Dataset, settings: Mapping[str, Any]) -> None:

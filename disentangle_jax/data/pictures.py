@@ -8,7 +8,14 @@ from concurrent import futures
 import numpy as np
 from PIL import Image
 
-from disentangle_jax.data.publisher_files import UnreadableImage, check_shape
+from disentangle_jax.data.publisher_files import (
+    UnreadableImage,
+    check_shape,
+    regular,
+)
+
+# Larger pictures are none of a dataset; Pillow warns of them, too.
+_MOST_PIXELS = 80_000_000
 
 
 @functools.cache
@@ -33,7 +40,9 @@ def read(
 
     def one(path: pathlib.Path) -> np.ndarray:
         try:
-            with Image.open(path) as image:
+            with Image.open(regular(path)) as image:
+                if image.width * image.height > _MOST_PIXELS:
+                    raise ValueError(f"{image.width} x {image.height} pixels")
                 pixels = np.asarray(fit(image.convert(mode)))
         except (OSError, SyntaxError, ValueError, EOFError) as error:
             raise UnreadableImage(

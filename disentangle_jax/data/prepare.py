@@ -89,11 +89,17 @@ def prepare(
     """
     folder = publisher_files.data_folder(data_dir)
     description = describe(name)
-    for file, md5 in description.md5.items():
+    replaceable = description.patterns if description.replaced else ()
+    for file in dict.fromkeys((*description.md5, *replaceable)):
         for path in (folder / file, folder / name / file):
-            if path.exists():
-                print(f"checking the MD5 sum of {path.name}", flush=True)
-                publisher_files.check_md5(path, md5)
+            if not path.exists():
+                continue
+            print(f"checking the MD5 sum of {path.name}", flush=True)
+            if file in description.md5:
+                publisher_files.check_md5(path, description.md5[file])
+            else:
+                md5 = publisher_files.md5_sum(path)
+                publisher_files.warn_of_replaced(description, path, md5=md5)
     try:
         _unpack(description, folder)
         dataset = load(name, data_dir=folder, split="all")

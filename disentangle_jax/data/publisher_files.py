@@ -4,10 +4,9 @@ import contextlib
 import hashlib
 import os
 import pathlib
-import pickle
 import tempfile
+import warnings
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
@@ -51,37 +50,67 @@ def find(
         for place in (folder, folder / description.name):
             found = sorted(place.glob(pattern))
             if found:
-                return found[0]
+                return regular(found[0])
     raise FileNotFoundError(
         f"data.load: {description.name} needs {' or '.join(patterns)} in {folder}, "
         f"where there is no such file. {description.advice()}"
     )
 
 
-def check_md5(path: pathlib.Path, expected: str) -> None:
-    """Raises ValueError unless a file has the published MD5 sum."""
+def regular(path: pathlib.Path) -> pathlib.Path:
+    """Returns a path, or raises where reading it would wait for another process."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ValueError(
+            f"data.load: {path} must be a file, got a pipe, socket or device. Delete "
+            "it and fetch the file."
+        )
+    return path
+
+
+def md5_sum(path: pathlib.Path) -> str:
+    """Returns the MD5 sum of a file."""
     digest = hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
         while block := file.read(1 << 22):
             digest.update(block)
-    if digest.hexdigest() != expected:
+    return digest.hexdigest()
+
+
+def check_md5(path: pathlib.Path, expected: str) -> None:
+    """Raises ValueError unless a file has the published MD5 sum."""
+    found = md5_sum(path)
+    if found != expected:
         raise ValueError(
-            f"data.prepare: {path} must have the MD5 sum {expected}, got "
-            f"{digest.hexdigest()}. The download is incomplete or another version: "
-            "delete the file and fetch it again."
+            f"data.prepare: {path} must have the MD5 sum {expected}, got {found}. The "
+            "download is incomplete or another version: delete the file and fetch it "
+            "again."
+        )
+
+
+def warn_of_replaced(
+    description: DatasetDescription, path: pathlib.Path, *, md5: str = ""
+) -> None:
+    """Warns where a file has the name, or the MD5 sum, of one that was replaced."""
+    if path.name in description.replaced or md5 in description.replaced.values():
+        warnings.warn(
+            f"data.load: {path} is an old file of {description.name}, which its "
+            f"publisher replaced because it is corrupt. {description.advice()}",
+            stacklevel=2,
         )
 
 
 @contextlib.contextmanager
 def reading(path: pathlib.Path) -> Iterator[None]:
     """Turns the exceptions of a damaged file into an error that names the file."""
-    damaged = (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, zlib.error)
     try:
         yield
-    except (*damaged, pickle.UnpicklingError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # The readers of file formats raise many kinds.
+        line = str(error).partition("\n")[0]
         raise ValueError(
             f"data.load: {path} must be a complete file in its publisher's layout, got "
-            f"{type(error).__name__}: {error}. Delete it and fetch it again."
+            f"{type(error).__name__}: {line}. Delete it and fetch it again."
         ) from error
 
 

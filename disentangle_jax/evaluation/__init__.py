@@ -15,6 +15,11 @@ What is computed is up to evaluators (:func:`define`), which the method and
 from disentangle_jax.evaluation.examples import Examples as Examples
 from disentangle_jax.evaluation.examples import Seen as Seen
 from disentangle_jax.evaluation.examples import training_codes as training_codes
+from disentangle_jax.evaluation.exported import SUFFIX as SUFFIX
+from disentangle_jax.evaluation.exported import export as export
+from disentangle_jax.evaluation.exported import load_exported as load_exported
+from disentangle_jax.evaluation.exported import read_card as read_card
+from disentangle_jax.evaluation.generation import Generation as Generation
 from disentangle_jax.evaluation.generation import check_generates as check_generates
 from disentangle_jax.evaluation.generation import sample as sample
 from disentangle_jax.evaluation.generation import sample_sections as sample_sections
@@ -22,6 +27,7 @@ from disentangle_jax.evaluation.loop import evaluate as evaluate
 from disentangle_jax.evaluation.loop import evaluate_models as evaluate_models
 from disentangle_jax.evaluation.loop import folders as folders
 from disentangle_jax.evaluation.loop import is_complete as is_complete
+from disentangle_jax.evaluation.protocol import GROUPED as GROUPED
 from disentangle_jax.evaluation.protocol import Description as Description
 from disentangle_jax.evaluation.protocol import Evaluated as Evaluated
 from disentangle_jax.evaluation.protocol import Evaluator as Evaluator
@@ -43,10 +49,12 @@ from disentangle_jax.evaluation.sections import Section as Section
 from disentangle_jax.evaluation.sections import Sheet as Sheet
 from disentangle_jax.evaluation.sections import Table as Table
 from disentangle_jax.evaluation.sections import Text as Text
+from disentangle_jax.evaluation.stored import REPORT as REPORT
 from disentangle_jax.evaluation.stored import Row as Row
 from disentangle_jax.evaluation.stored import read_arrays as read_arrays
 from disentangle_jax.evaluation.stored import read_scores as read_scores
 from disentangle_jax.evaluation.stored import score_rows as score_rows
+from disentangle_jax.evaluation.stored import scored_factors as scored_factors
 from disentangle_jax.evaluation.trained import Networks as Networks
 from disentangle_jax.evaluation.trained import Trained as Trained
 from disentangle_jax.evaluation.trained import check_trained as check_trained

@@ -1,14 +1,19 @@
 """Evaluator of codes: disentanglement scores, traversals and heat maps."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from disentangle_jax import metrics, sampling
-from disentangle_jax.evaluation.examples import Seen
-from disentangle_jax.evaluation.protocol import Evaluated, define, metric_description
+from disentangle_jax.evaluation.examples import Seen, single_dimensions
+from disentangle_jax.evaluation.protocol import (
+    GROUPED,
+    Evaluated,
+    define,
+    metric_description,
+)
 from disentangle_jax.evaluation.sections import (
     Animation,
     HeatMap,
@@ -16,7 +21,7 @@ from disentangle_jax.evaluation.sections import (
     Sheet,
     latent_labels,
 )
-from disentangle_jax.evaluation.stored import listed_scores
+from disentangle_jax.evaluation.stored import listed_scores, scored_factors
 from disentangle_jax.evaluation.trained import Trained
 from disentangle_jax.training import Run
 
@@ -25,7 +30,13 @@ _TRAVERSED, _STEPS = 2, 9
 
 @define(name="codes")
 class Codes:
-    """Scores of ``eval.scores``, and traversals of the latents of two test images."""
+    """Scores of ``eval.scores``, and traversals of the latents of two test images.
+
+    Scores are those of single dimensions, as in the literature; a discrete variable
+    counts as one. Where continuous variables have several dimensions, ``dci_grouped``
+    and so on are the scores of whole variables, which only models with the same number
+    of variables can be compared by.
+    """
 
     def __init__(self, run: Run):
         self._run = run
@@ -37,9 +48,27 @@ class Codes:
             arrays["traversals"] = traversals(model, seen.codes)
         if not settings.scores:
             return Evaluated(arrays=arrays)
+        variables, names = run.method.latent_groups, tuple(settings.scores)
+        dimensions = single_dimensions(variables, run.method.discrete)
+        scores, errors = self._scores(model, seen, names, dimensions)
+        names = tuple(name for name in names if metrics.describe(name).groups)
+        if variables != dimensions and names:
+            grouped, failed = self._scores(model, seen, names, variables)
+            scores |= {f"{name}{GROUPED}": score for name, score in grouped.items()}
+            errors |= {f"{name}{GROUPED}": reason for name, reason in failed.items()}
+        return Evaluated(scores, errors=errors, arrays=arrays)
+
+    def _scores(
+        self,
+        model: Trained,
+        seen: Seen,
+        names: tuple[str, ...],
+        groups: tuple[int, ...],
+    ) -> tuple[dict[str, metrics.Score], dict[str, str]]:
+        """Returns scores of latent variables of such sizes, and why some failed."""
         codes, codes_test = seen.split(seen.codes)
         labelled = {}
-        if run.test_set.factor_sizes:
+        if self._run.test_set.factor_sizes:
             factors, factors_test = seen.split(seen.factors)
             labelled = {
                 "factors": factors,
@@ -48,9 +77,10 @@ class Codes:
             }
         scores = metrics.evaluate(
             codes,
-            scores=tuple(settings.scores),
-            groups=run.method.latent_groups,
-            seed=settings.seed,
+            scores=names,
+            groups=groups,
+            interventions=_interventions(model),
+            seed=self._run.config.eval.seed,
             **labelled,
         )
         if not labelled:
@@ -58,9 +88,9 @@ class Codes:
             for name in scores.errors:
                 del scores[name]
         for name, score in scores.items():
-            drawn = metric_description(name, settings.scores).matrices
+            drawn = scores.descriptions[name].matrices
             score.matrices = {m: v for m, v in score.matrices.items() if m in drawn}
-        return Evaluated(scores, errors=scores.errors, arrays=arrays)
+        return dict(scores), scores.errors
 
     @staticmethod
     def sections(
@@ -70,6 +100,36 @@ class Codes:
         if "traversals" in arrays:
             yield from _traversal_sections(arrays["traversals"], groups)
         yield from _heat_maps(scores, groups)
+
+
+class _Encoded:
+    """A dataset that holds the codes of images: each is encoded when first asked for.
+
+    Scores that fix factors draw millions of images, most of them several times.
+    """
+
+    def __init__(self, model: Trained):
+        self._model, self._dataset = model, model.run.test_set
+        self.factor_sizes = self._dataset.factor_sizes
+        self.index_of, self.copies = self._dataset.index_of, self._dataset.copies
+        latents = sum(model.run.method.latent_groups)
+        self._codes = np.empty((len(self._dataset), latents), np.float32)
+        self._known = np.zeros(len(self._dataset), bool)
+
+    def images(self, indices: np.ndarray) -> np.ndarray:
+        """Returns codes ``[n, D]``."""
+        new = np.unique(indices[~self._known[indices]])
+        if len(new):
+            self._codes[new] = self._model.codes(self._dataset, new)
+            self._known[new] = True
+        return self._codes[indices]
+
+
+def _interventions(model: Trained) -> tuple[Callable, _Encoded] | None:
+    """Returns what interventional scores sample, as ``metrics.evaluate`` takes it."""
+    if model.run.config.eval.interventions == "codes":
+        return None
+    return lambda codes: codes, _Encoded(model)
 
 
 def traversals(model: Trained, codes: np.ndarray) -> np.ndarray:
@@ -116,19 +176,21 @@ def _heat_maps(scores: Mapping[str, Any], groups: list[int]) -> Iterator[HeatMap
     shown = set()
     for name, score in scores["metrics"].items():
         described = metric_description(name, listed_scores(scores))
+        ending = GROUPED if name.endswith(GROUPED) else ""
         for matrix, values in score["matrices"].items():
-            if described is None or matrix in shown:
+            if described is None or matrix + ending in shown:
                 continue
-            shown.add(matrix)
-            left_out = score["settings"].get("constant_factors_left_out", ())
-            factors = [
-                factor
-                for place, factor in enumerate(scores["settings"]["factors"])
-                if place not in left_out
-            ]
-            # Scores that do not support groups have a row per dimension.
+            shown.add(matrix + ending)
             rows = [f"z{number}" for number in range(1, len(groups) + 1)]
             if len(values) != len(groups):
                 rows = latent_labels(groups)
             title, caption = described.matrices[matrix]
-            yield HeatMap(matrix, title, caption, np.asarray(values), rows, factors)
+            title += ", by variable" if ending else ""
+            yield HeatMap(
+                matrix + ending,
+                title,
+                caption,
+                np.asarray(values),
+                rows,
+                scored_factors(scores, name),
+            )

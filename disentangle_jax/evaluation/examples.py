@@ -1,9 +1,11 @@
 """The examples that evaluate a model, and what evaluators share about them."""
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
+from disentangle_jax import metrics
 from disentangle_jax.evaluation.trained import Trained
 from disentangle_jax.training import Run
 from disentangle_jax.types import Posterior
@@ -35,6 +37,26 @@ class Examples:
         self.indices = indices[:wanted]
         self.bank = bank_indices(run, rng)
         self.mean = rng.choice(run.train_set.indices, _MEAN_IMAGES)
+
+
+def single_dimensions(
+    groups: Sequence[int], discrete: Sequence[int]
+) -> tuple[int, ...]:
+    """Returns `groups` with continuous variables split into single dimensions.
+
+    Args:
+      groups: sizes of the latent variables.
+      discrete: sizes of the last of them, which are discrete and stay whole.
+    """
+    return (1,) * (sum(groups) - sum(discrete)) + tuple(discrete)
+
+
+def hybrid_groups(run: Run) -> tuple[int, ...]:
+    """Returns the sizes of what hybrid samples recombine, ``eval.hybrid_parts``."""
+    groups = run.method.latent_groups
+    if run.config.eval.hybrid_parts == "dimensions":
+        return single_dimensions(groups, run.method.discrete)
+    return groups
 
 
 def bank_indices(run: Run, rng: np.random.Generator) -> np.ndarray:
@@ -71,6 +93,25 @@ class Seen:
     def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows ``[N, …]`` that fit scores and those that test them."""
         return rows[: self.num_train], rows[self.num_train :]
+
+    def scores(
+        self, codes: np.ndarray, names: Sequence[str]
+    ) -> dict[str, dict[str, float | None]]:
+        """Returns scores of codes ``[N, D]`` of the test examples; None for NaN."""
+        fitted, tested = self.split(np.asarray(codes, np.float64))
+        factors, factors_test = self.split(self.factors)
+        found = metrics.evaluate(
+            fitted,
+            factors,
+            scores=tuple(names),
+            codes_test=tested,
+            factors_test=factors_test,
+            seed=self._model.run.config.eval.seed,
+        )
+        return {
+            name: {key: None if np.isnan(v) else float(v) for key, v in score.items()}
+            for name, score in found.items()
+        }
 
     @functools.cached_property
     def _encoded(self) -> tuple[Posterior, dict[str, np.ndarray]]:

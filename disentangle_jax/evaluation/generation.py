@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from disentangle_jax import files, metrics, sampling
-from disentangle_jax.evaluation.examples import Seen, training_codes
+from disentangle_jax.evaluation.examples import Seen, hybrid_groups, training_codes
 from disentangle_jax.evaluation.protocol import (
     Evaluated,
     Number,
@@ -82,8 +82,8 @@ class Generation:
         self._run = run
 
     @functools.cached_property
-    def _reference(self) -> "_Reference":
-        return _reference(self._run)
+    def _reference(self) -> "Reference":
+        return reference_images(self._run)
 
     def evaluate(self, model: Trained, seen: Seen) -> Evaluated:
         """Returns images and, where asked for, FID and KID.
@@ -96,7 +96,9 @@ class Generation:
         groups = self._run.method.latent_groups
         keys = jax.random.split(jax.random.key(self._run.config.eval.seed), 3)
         bank, first = jnp.asarray(seen.bank), jnp.asarray(seen.codes[0])
-        hybrids = sampling.hybrid(keys[0], bank, _SAMPLES, groups=groups)
+        hybrids = sampling.hybrid(
+            keys[0], bank, _SAMPLES, groups=hybrid_groups(self._run)
+        )
         changed = chunk_codes(keys[1], first, bank, _CHUNK_SAMPLES, groups)
         chunks = len(changed)
         unchanged = jnp.broadcast_to(first, (chunks, 1, len(first)))
@@ -149,7 +151,7 @@ def chunk_codes(
     return sampling.chunk_hybrids(key, base, bank, count, groups=groups, chunks=chunks)
 
 
-class _Reference(NamedTuple):
+class Reference(NamedTuple):
     """Test images that FID compares with, shared by all models of a run.
 
     Attributes:
@@ -161,57 +163,68 @@ class _Reference(NamedTuple):
     statistics: metrics.FeatureStatistics
 
 
-def _reference(run: Run) -> _Reference:
+def reference_images(run: Run) -> Reference:
+    """Returns ``eval.fid_images`` random test images, or all, and their features."""
     settings = run.config.eval
     rng = np.random.default_rng(settings.seed)
     indices = rng.permutation(run.test_set.indices)[: settings.fid_images]
     ends = range(settings.batch_size, len(indices), settings.batch_size)
     batches = (run.test_set.images(part) for part in np.split(indices, ends))
-    return _Reference(indices, _statistics(run, "test", batches, len(indices)))
+    return Reference(indices, _statistics(run, "test", batches, len(indices)))
 
 
 def fid_scores(
-    model: Trained, reference: _Reference, bank: np.ndarray
+    model: Trained, reference: Reference, bank: np.ndarray
 ) -> dict[str, metrics.Score]:
     """Returns FID and KID of a model's reconstructions and samples.
 
     ``reconstruction``: of the reference images. ``prior``: of images from prior codes,
     which only models that are trained towards the prior can be expected to decode.
-    ``hybrid``: of images from recombined codes of training images. Each kind has as
-    many images as the reference ("Structure by Architecture", Figs. 2 and 3: 50,000).
+    ``hybrid``: of images from recombined codes of training images. Each kind has
+    ``eval.fid_images`` images ("Structure by Architecture", Figs. 2 and 3: 50,000), and
+    reconstructions as many as the reference, at most the test split.
 
     Args:
       model: the trained model.
       reference: test images and their features.
       bank: ``[N, D]`` stored codes of training images.
     """
-    run, count = model.run, len(reference.indices)
+    run = model.run
+    count = run.config.eval.fid_images
     key = jax.random.key(run.config.eval.seed)
+    groups = hybrid_groups(run)
     codes = {
         "reconstruction": model.codes(run.test_set, reference.indices),
         "prior": model.prior(jax.random.fold_in(key, 0), count),
         "hybrid": sampling.hybrid(
-            jax.random.fold_in(key, 1),
-            jnp.asarray(bank),
-            count,
-            groups=run.method.latent_groups,
+            jax.random.fold_in(key, 1), jnp.asarray(bank), count, groups=groups
         ),
     }
-    distances: dict[str, dict[str, float]] = {"fid": {}, "kid": {}}
-    settings = {}
-    for name, z in codes.items():
-        statistics = _statistics(run, name, model.decoded(z), count)
-        for score in (metrics.fid, metrics.kid):
-            result = score(reference.statistics, statistics)
-            distances[score.__name__][name] = float(result)
-            settings[score.__name__] = result.settings | {
-                "split": "test",
-                "hybrid_bank": len(bank),
-                "prior": "standard normal" + ", uniform" * bool(run.method.discrete),
-            }
+    found = {name: distances(model, reference, name, z) for name, z in codes.items()}
+    settings = {
+        "split": "test",
+        "images": {name: len(z) for name, z in codes.items()},
+        "hybrid_bank": len(bank),
+        "hybrid_groups": list(groups),
+        "prior": "standard normal" + ", uniform" * bool(run.method.discrete),
+    }
     return {
-        name: metrics.Score(values, settings[name])
-        for name, values in distances.items()
+        score: metrics.Score(
+            {name: float(both[score]) for name, both in found.items()},
+            found["reconstruction"][score].settings | settings,
+        )
+        for score in ("fid", "kid")
+    }
+
+
+def distances(
+    model: Trained, reference: Reference, name: str, codes: jax.Array | np.ndarray
+) -> dict[str, metrics.Score]:
+    """Returns ``fid`` and ``kid`` between the images of codes and the reference."""
+    found = _statistics(model.run, name, model.decoded(codes), len(codes))
+    return {
+        score.__name__: score(reference.statistics, found)
+        for score in (metrics.fid, metrics.kid)
     }
 
 
@@ -264,7 +277,9 @@ def sample(run: Run) -> list[pathlib.Path]:
         count = settings.num_samples
         codes = {
             "prior": model.prior(keys[0], count),
-            "hybrid": sampling.hybrid(keys[1], bank, count, groups=groups),
+            "hybrid": sampling.hybrid(
+                keys[1], bank, count, groups=hybrid_groups(model.run)
+            ),
             "chunk_hybrid": chunk_codes(
                 keys[2], bank[0], bank, _SAVED_CHUNK_SAMPLES, groups
             ),
@@ -288,8 +303,7 @@ def sample(run: Run) -> list[pathlib.Path]:
 
 def sample_sections(folder: pathlib.Path) -> Iterator[Sheet]:
     """Yields the sheets of a ``samples.npz``."""
-    with np.load(folder / "samples.npz") as stored:
-        samples = dict(stored)
+    samples = files.read_arrays(folder / "samples.npz")
     yield Sheet("prior", "Prior samples", _PRIOR, in_rows(samples["prior"], _SAVED_ROW))
     hybrid = in_rows(samples["hybrid"], _SAVED_ROW)
     yield Sheet("hybrid", "Hybrid samples", _HYBRID, hybrid)

@@ -19,6 +19,10 @@ from disentangle_jax.evaluation.protocol import Evaluator
 from disentangle_jax.evaluation.trained import Trained, load_models
 from disentangle_jax.training import Run
 
+# What scores without the ending "_grouped" compare with the factors. Earlier versions
+# compared whole variables and did not write this.
+_SCORED = "dimensions"
+
 
 def evaluate(run: Run) -> dict[str, Any]:
     """Evaluates the last checkpoint of `run` on its test split.
@@ -31,7 +35,8 @@ def evaluate(run: Run) -> dict[str, Any]:
       The scores. Where the run has lanes: the scores of each lane by its name; their
       files are in the folders of the lanes.
     """
-    found = [scores for _, scores in evaluate_models(run)]
+    with training.writing(run.workdir):
+        found = [scores for _, scores in evaluate_models(run)]
     if not run.laned:
         return found[0]
     return {lane.name: scores for lane, scores in zip(run.lanes, found, strict=True)}
@@ -69,16 +74,22 @@ def is_complete(run: Run) -> bool:
 
 
 def _stored(run: Run, step: int) -> dict[str, Any] | None:
-    """Returns the scores in a model's folder; None unless they are up to date."""
+    """Returns the scores in a model's folder; None unless they are up to date.
+
+    Arrays that are missing or damaged make them out of date too.
+    """
     try:
         scores = stored.read_scores(run.workdir)
+        arrays = stored.read_arrays(run.workdir)
     except ValueError:
         return None
     old, new = rows.flat(scores["config"]), rows.flat(run.config)
     current = (
         not rows.differences(old, new, rows.RESULT)
         and scores["settings"]["step"] == step
+        and scores["settings"].get("scores") == _SCORED
         and scores["evaluators"] == list(protocol.evaluators(run))
+        and scores["arrays"] == list(arrays)
     )
     return scores if current else None
 
@@ -93,10 +104,11 @@ def _evaluate(
         "errors": {},
         "evaluators": list(evaluators),
         "settings": {
-            "split": "test",
+            "split": _split(run),
             "num_train": seen.num_train,
             "num_test": len(seen.indices) - seen.num_train,
             "codes": "mean",
+            "scores": _SCORED,
             "step": int(model.state.step),
             "seed": run.config.train.seed,
             "factors": list(run.test_set.factor_names),
@@ -123,13 +135,22 @@ def _evaluate(
                         "stands in the results already; rename it."
                     )
                 place[key] = value
-    # The arrays first: where scores.json is, everything is.
+    # The arrays first: where scores.json is, everything is. A report is of its scores.
+    scores["arrays"] = list(arrays)
+    (run.workdir / stored.REPORT).unlink(missing_ok=True)
     if arrays:
         files.write_arrays(run.workdir / stored.ARRAYS, arrays)
     else:
         (run.workdir / stored.ARRAYS).unlink(missing_ok=True)
     files.write_json(run.workdir / stored.SCORES, scores)
     return stored.read_scores(run.workdir)
+
+
+def _split(run: Run) -> str:
+    """Returns where the evaluated examples are from, in words."""
+    if run.config.data.split_recipe == "none":
+        return "the whole dataset, which the model was trained on"
+    return "test"
 
 
 def _entry(score: metrics.Score) -> dict[str, Any]:

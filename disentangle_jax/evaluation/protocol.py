@@ -37,6 +37,10 @@ from disentangle_jax.training import Run
 
 _REGISTRY = Registry("evaluator", "disentangle_jax.evaluation")
 
+# Ends the name of a score of whole latent variables, where a variable has several
+# dimensions; the score of the single dimensions has the plain name.
+GROUPED = "_grouped"
+
 
 @dataclasses.dataclass(frozen=True)
 class Number:
@@ -178,9 +182,12 @@ def evaluators(run: Run) -> tuple[str, ...]:
 
 
 def check(run: Run) -> None:
-    """Raises a ValueError where a run names an evaluator that does not exist."""
+    """Raises a ValueError where a run names an evaluator that it cannot have.
+
+    An evaluator may have a static method ``check(run)`` that raises it.
+    """
     for name in evaluators(run):
-        get(name)
+        getattr(get(name), "check", lambda run: None)(run)
 
 
 def describe_number(
@@ -207,7 +214,9 @@ def describe_number(
     if metric is None:
         return Number()
     better = {True: "higher", False: "lower", None: ""}[metric.higher_is_better]
-    meaning = metric.keys.get(key or score, "")
+    meaning = metric.keys.get(key or score.removesuffix(GROUPED), "")
+    if meaning and score.endswith(GROUPED):
+        meaning += ", of whole latent variables"
     return Number(meaning, better, metric.range[1])
 
 
@@ -221,7 +230,10 @@ def metric_description(
       listed: ``eval.scores`` of the config, with ``package.module:name`` of outside
         scores.
     """
+    score = score.removesuffix(GROUPED)
     for name in listed:
         if name.endswith(f":{score}"):
             return metrics.describe(name)
-    return metrics.describe(score) if score in metrics.names() else None
+    return (
+        metrics.describe(score) if score.partition("(")[0] in metrics.names() else None
+    )

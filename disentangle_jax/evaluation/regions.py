@@ -39,7 +39,7 @@ class Regions:
     by posterior, and for each depth, from draws of the prior and from test images.
     ``outliers``: shares of noise images, and of test images, that are rejected.
     ``factor_codes``: DCI, MIG and SAP of the factors of the region that a code falls
-    into (where there are two factors or more), fitted on half of the images.
+    into (where there are two factors or more).
     """
 
     def __init__(self, run: Run):
@@ -48,6 +48,7 @@ class Regions:
         self._densities = jax.jit(method.log_densities)
         self._draw = jax.jit(method.draw)
         self._relate, self._symbol = jax.jit(method.relate), jax.jit(method.symbol)
+        self.readout = jax.jit(method.readout)
 
     def evaluate(self, model: Trained, seen: Seen) -> Evaluated:
         """Scores a model that was trained beyond its warm-up."""
@@ -110,12 +111,11 @@ class _Test:
     """The test images of one model, with their codes and true regions."""
 
     def __init__(self, evaluator: Regions, model: Trained, seen: Seen):
-        self._evaluator, self._model = evaluator, model
+        self._evaluator, self._model, self._seen = evaluator, model, seen
         self._table = model.run.method.table
         self._sizes = tuple(model.run.method.factor_sizes)
         self._images, self._codes = seen.images(), seen.codes
-        self._factors = seen.factors
-        self._regions = np.ravel_multi_index(tuple(self._factors.T), self._sizes)
+        self._regions = np.ravel_multi_index(tuple(seen.factors.T), self._sizes)
         self._rng = np.random.default_rng(model.run.config.eval.seed)
 
     def result(self) -> Evaluated:
@@ -124,7 +124,7 @@ class _Test:
             "clusters": _rows(metrics.cluster_accuracy, densities, self._regions),
             "relations": self._relation_rows(),
             "outliers": self._outlier_rows(densities),
-            "factor_codes": self._factor_codes(densities),
+            "factor_codes": self._factor_codes(),
             "tau": self._model.run.lanes[0].hyper["tau"],
             "relation_names": list(self._table.names),
             "factor_sizes": list(self._sizes),
@@ -139,22 +139,11 @@ class _Test:
     def _walk(self, *arguments: Any) -> np.ndarray:
         return self._evaluator.walk(self._model, *arguments)
 
-    def _factor_codes(self, densities: np.ndarray) -> dict[str, dict[str, float]]:
+    def _factor_codes(self) -> dict[str, dict[str, float | None]]:
         if len(self._sizes) < 2:
             return {}
-        read = metrics.component_factors(
-            metrics.assign_components(densities), self._sizes
-        ).astype(np.float64)
-        half = len(read) // 2
-        found = metrics.evaluate(
-            read[:half],
-            self._factors[:half],
-            scores=_SCORES,
-            codes_test=read[half:],
-            factors_test=self._factors[half:],
-            seed=self._model.run.config.eval.seed,
-        )
-        return {name: dict(score) for name, score in found.items()}
+        read = self._evaluator.readout(self._model.state, self._codes)
+        return self._seen.scores(read, _SCORES)
 
     def _relation_rows(self) -> list[dict[str, Any]]:
         table, rng, regions = self._table, self._rng, self._regions

@@ -1,6 +1,5 @@
 """Reads what an evaluation wrote: ``scores.json`` and ``pictures.npz``."""
 
-import json
 import os
 import pathlib
 from collections.abc import Mapping
@@ -8,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from disentangle_jax import files
 from disentangle_jax.evaluation.protocol import Number, describe_number
 
-SCORES, ARRAYS = "scores.json", "pictures.npz"
+SCORES, ARRAYS, REPORT = "scores.json", "pictures.npz", "report.html"
 
 
 class Row(NamedTuple):
@@ -31,12 +31,12 @@ def read_scores(folder: str | os.PathLike) -> dict[str, Any]:
     """Returns the ``scores.json`` of an evaluated model.
 
     Raises:
-      ValueError: there is none, or an older version wrote it.
+      ValueError: there is none, it is damaged, or an older version wrote it.
     """
     path = pathlib.Path(folder) / SCORES
     if not path.exists():
         raise ValueError(f"workdir: {folder} was not evaluated yet; evaluate it first.")
-    scores = json.loads(path.read_text())
+    scores = files.read_json(path)
     if "evaluators" not in scores:
         raise ValueError(
             f"workdir: {folder} was evaluated by an older version; run evaluate again."
@@ -47,15 +47,22 @@ def read_scores(folder: str | os.PathLike) -> dict[str, Any]:
 def read_arrays(folder: str | os.PathLike) -> dict[str, np.ndarray]:
     """Returns the arrays that evaluators stored; none where there is no file."""
     path = pathlib.Path(folder) / ARRAYS
-    if not path.exists():
-        return {}
-    with np.load(path) as arrays:
-        return dict(arrays)
+    return files.read_arrays(path) if path.exists() else {}
 
 
 def listed_scores(scores: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns ``eval.scores`` of the config that a ``scores.json`` holds."""
     return tuple(scores["config"].get("eval", {}).get("scores", ()))
+
+
+def scored_factors(scores: Mapping[str, Any], score: str) -> list[str]:
+    """Returns the factors that a score was computed with: those that are not constant.
+
+    They are the columns of its matrices.
+    """
+    left_out = scores["metrics"][score]["settings"].get("constant_factors_left_out", ())
+    names = scores["settings"]["factors"]
+    return [name for place, name in enumerate(names) if place not in left_out]
 
 
 def score_rows(scores: Mapping[str, Any]) -> list[Row]:

@@ -267,10 +267,13 @@ def fit(
     return next(load_models(run))
 
 
-def load(workdir: str | os.PathLike) -> Trained:
+def load(workdir: str | os.PathLike, *, with_dataset: bool = False) -> Trained:
     """Returns the trained model of a run's folder, or of the folder of one lane.
 
-    The dataset need not be there; see :func:`training.open_run`.
+    Args:
+      workdir: the folder.
+      with_dataset: whether to load the dataset too. Without, it need not be there; see
+        :func:`training.open_run`.
 
     Raises:
       ValueError: the folder holds no trained run, or one with several models.
@@ -281,7 +284,10 @@ def load(workdir: str | os.PathLike) -> Trained:
         workdir
     ):
         lane, workdir = workdir.name, workdir.absolute().parents[1]
-    run = training.open_run(workdir)
+    if with_dataset:
+        run = training.prepare(training.read_config(workdir), workdir)
+    else:
+        run = training.open_run(workdir)
     known = [own.name for own in run.lanes]
     if run.laned and not lane:
         raise ValueError(

@@ -4,12 +4,11 @@ Michlo et al., "Overlooked Implications of the Reconstruction Loss", App. A: fac
 with larger distances are learned first. Trains nothing.
 """
 
-import ml_collections
-
-from disentangle_jax import data, losses, metrics, reports
-from disentangle_jax.experiments import protocol, published
+from disentangle_jax import losses, metrics, reports
+from disentangle_jax.experiments import overlooked, protocol, published
 from disentangle_jax.types import unknown_name
 
+_PAPER_PAIRS = 50_000
 _DISTANCES = {
     "mse": losses.mse,
     "l1": losses.l1_reconstruction,
@@ -24,7 +23,7 @@ _DISTANCES = {
     options={
         "datasets": ("xysquares", "rendered_dsprites", "rendered_shapes3d"),
         "distances": ("mse",),
-        "pairs": 50_000,
+        "pairs": _PAPER_PAIRS,
     },
 )
 class FactorImportance(protocol.Protocol):
@@ -38,7 +37,7 @@ class FactorImportance(protocol.Protocol):
                 field = "experiment.distances"
                 raise unknown_name("factor_importance", field, name, list(_DISTANCES))
         for name in options.datasets:
-            if not _load(config, name).factor_sizes:
+            if not overlooked.load(config, name).factor_sizes:
                 raise ValueError(
                     f"factor_importance: `experiment.datasets`: {name} has no factors."
                 )
@@ -48,7 +47,7 @@ class FactorImportance(protocol.Protocol):
         options = config.experiment
         values, parts = {}, []
         for number, name in enumerate(options.datasets, start=1):
-            dataset = _load(config, name)
+            dataset = overlooked.load(config, name)
             for kind in options.distances:
                 print(f"dataset {number} of {len(options.datasets)}: {name}, {kind}")
                 score = metrics.factor_importance(
@@ -59,13 +58,11 @@ class FactorImportance(protocol.Protocol):
                 )
                 values.setdefault(name, {})[kind] = dict(score)
                 parts += _parts(name, kind, score)
+        lines = overlooked.notes(options.datasets)
+        if options.pairs < _PAPER_PAIRS:
+            lines.append(f"{options.pairs} pairs, not the paper's {_PAPER_PAIRS}.")
+        parts.append(protocol.deviations(*(lines or ["None that we know of."])))
         return protocol.Result("Perceived distance along each factor", values, parts)
-
-
-def _load(config: ml_collections.ConfigDict, name: str) -> data.Dataset:
-    options = config.data.options if name == config.data.name else {}
-    folder = config.data.data_dir or None
-    return data.load(name, data_dir=folder, split="all", **options)
 
 
 def _parts(name: str, kind: str, score: metrics.Score) -> list:

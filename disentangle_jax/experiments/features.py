@@ -1,8 +1,35 @@
 """Features that a model learned without labels, read off one latent."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+
+
+def ink(images: jax.Array) -> jax.Array:
+    """Returns the amount of ink ``[N]``, the mean brightness of ``[N, H, W, C]``.
+
+    Within a class it is the stroke width of digits and the size of sprites.
+    """
+    return jnp.asarray(images, jnp.float32).mean(axis=(1, 2, 3))
+
+
+def width(images: jax.Array) -> jax.Array:
+    """Returns the standard deviation ``[N]`` of the ink along the columns, in pixels.
+
+    The square root of its central second moment: the width of a character, whatever
+    the amount of its ink and its position.
+    """
+    columns = jnp.asarray(images, jnp.float32).sum(axis=(1, 3))
+    share = columns / jnp.maximum(columns.sum(axis=1, keepdims=True), 1e-12)
+    place = jnp.arange(columns.shape[1], dtype=jnp.float32)[None]
+    centred = place - (share * place).sum(axis=1, keepdims=True)
+    return jnp.sqrt((share * centred**2).sum(axis=1))
+
+
+MEASURES = {"ink": ink, "width": width}
 
 
 class Feature(NamedTuple):
@@ -30,8 +57,7 @@ def choose_feature(
 ) -> Feature:
     """Returns the latent that follows a measure of the images most, within classes.
 
-    The measure may be the amount of ink (mean brightness of an image): stroke width for
-    digits, size for sprites. It may also be the feature of another model, to find it
+    The measure may be one of ``MEASURES``, or the feature of another model, to find it
     again. Rank correlations with each latent are averaged over the classes.
 
     Args:
@@ -59,23 +85,23 @@ def choose_feature(
 
 
 def in_combinations(
-    feature: Feature,
+    features: Mapping[str, Feature],
     codes: np.ndarray,
     labels: np.ndarray,
-    combinations: tuple[tuple[int, str], ...],
+    combinations: tuple[tuple[int, str, str], ...],
 ) -> np.ndarray:
-    """Returns which images ``[N]`` have a class and an extreme value of the feature.
+    """Returns which images ``[N]`` have a class and an extreme value of a feature.
 
     Args:
-      feature: the feature and its bounds.
+      features: features and their bounds, by the measure that chose them.
       codes: ``[N, D]`` continuous latents.
       labels: ``[N]`` classes.
-      combinations: pairs of a class and ``"low"`` or ``"high"``.
+      combinations: a class, a measure, and ``"low"`` or ``"high"``.
     """
-    values = feature.values(codes)
     chosen = np.zeros(len(codes), bool)
-    for label, side in combinations:
-        low, high = feature.bounds[label]
+    for label, measure, side in combinations:
+        values = features[measure].values(codes)
+        low, high = features[measure].bounds[label]
         beyond = values <= low if side == "low" else values >= high
         chosen |= (labels == label) & beyond
     return chosen

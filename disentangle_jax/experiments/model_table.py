@@ -1,63 +1,38 @@
 """Scores of many models beside the published ones ("Structure by Architecture").
 
-Tables 1 to 4 and Figs. 2, 3, 5, 9 and 10: disentanglement scores, distances of
-reconstructions and samples to real images, and the position of each factor in the
-order of the latents.
+Tables 1 to 4 and Figs. 2 to 6, 8 to 11 and 13 to 18: disentanglement scores, distances
+of reconstructions and samples to real images, traversals, samples, and the position of
+each factor in the order of the latents. Further, the distances by the number of stored
+codes, and the effect of options that the authors' code has and the paper does not.
 """
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 
 import jax
+import ml_collections
 import numpy as np
-import scipy.stats
 
-from disentangle_jax import (
-    data,
-    evaluation,
-    losses,
-    metrics,
-    reports,
-    sampling,
-    training,
-)
+from disentangle_jax import data, evaluation, losses, metrics, rows, sampling, training
 from disentangle_jax.batching import in_batches
-from disentangle_jax.experiments import protocol, published, systems
+from disentangle_jax.experiments import bank_sizes, protocol, systems
+from disentangle_jax.experiments import model_table_page as page
 from disentangle_jax.methods import as_unit_interval
 
-# Column of the paper's tables: score and key of scores.json.
-_COLUMNS = {
-    "DCI-d": ("dci", "disentanglement"),
-    "IRS": ("irs", "irs"),
-    "MIG": ("mig", "mig"),
-    "SAP": ("sap", "sap"),
-    "ModExp": ("modularity", "modularity"),
-    "DCI-c": ("dci", "completeness"),
-}
 _VALIDATION_IMAGES = 2000
-
-Numbers = Mapping[str, list[dict[str, float]]]
-
-
-def published_scores(dataset: str) -> dict[str, dict[str, float]]:
-    """Returns the paper's scores ``{model: {column: value}}``; empty if it has none.
-
-    A rendered dataset has those of the dataset that it renders.
-    """
-    rows = published.table(
-        "structure_by_architecture_scores", dataset=published.original(dataset)
-    )
-    return {row["model"]: {c: float(row[c]) for c in _COLUMNS} for row in rows}
 
 
 @protocol.define(
     question="How do the scores of structural decoders compare with those of others?",
     reference="Leeb et al., Structure by Architecture: Structured Representations "
-    "without Regularization, Tables 1-4, Figs. 2, 3, 5, 9 and 10",
+    "without Regularization, Tables 1-4, Figs. 2-6, 8-11 and 13-18",
     options={
-        "models": tuple(published_scores("shapes3d")),
+        "models": tuple(page.published_scores("shapes3d")),
         "betas": (2.0, 4.0, 6.0, 8.0, 16.0),
+        "banks": (),
+        "bank_images": 10_000,
     },
+    reads=("eval.fid_weights",),
 )
 class ModelTable(protocol.Protocol):
     """One stage per model; the beta-VAE has the beta with the best validation loss."""
@@ -67,37 +42,47 @@ class ModelTable(protocol.Protocol):
         protocol.check_given(config, "models")
         instead = "; sweep `lanes.seeds`, and `experiment.betas` for the beta-VAE"
         protocol.check_empty(config, "lanes.sweep", instead=instead)
+        if config.eval.fid_weights:
+            metrics.check_inception_weights(config.eval.fid_weights)
+        bank_sizes.check(config)
         stages = []
         for name in options.models:
-            rows = ()
-            if name == "beta_vae":
+            fields, several = systems.fields(name), ()
+            if systems.base(name) == "beta_vae":
                 protocol.check_given(config, "betas")
-                rows = [{"method.beta": float(beta)} for beta in options.betas]
-            stages.append(protocol.Stage(name, systems.fields(name), rows))
+                several = [{"method.beta": float(beta)} for beta in options.betas]
+                if len(several) > 1:  # Only the chosen beta has FID; see `_distances`.
+                    fields["eval.fid_weights"] = ""
+            stages.append(protocol.Stage(name, fields, several))
         return stages
 
     def result(self, config, workdir, models):
-        found, chosen = dict(models), None
-        if "beta_vae" in found:
-            chosen = choose_beta(found["beta_vae"])
-            found["beta_vae"] = [
-                model for model in found["beta_vae"] if model.hyper["beta"] == chosen
-            ]
+        found, betas = dict(models), {}
+        for name in found:
+            if systems.base(name) == "beta_vae":
+                betas[name] = beta = choose_beta(found[name])
+                found[name] = [m for m in found[name] if m.hyper["beta"] == beta]
         values = {
-            name: [_numbers(model) for model in group] for name, group in found.items()
+            name: [
+                page.numbers(model, distances)
+                for model, distances in zip(group, _distances(config, group))
+            ]
+            for name, group in found.items()
         }
         weak = [
             name
             for name, group in found.items()
             if any(protocol.untrained(model.scores) for model in group)
         ]
-        parts = [
-            _score_table(config.data.name, values, weak, chosen),
-            _error_table(values, weak),
-            *_bars(values),
-            *_orderings(found),
-        ]
-        written = {"scores": values, "untrained": weak, "beta": chosen}
+        banks = {}
+        if config.eval.fid_weights and config.experiment.banks:
+            banks = {
+                name: bank_sizes.measure(config, group[0])
+                for name, group in found.items()
+            }
+        shown = page.Shown(config, found, values, weak, betas)
+        parts = [*page.parts(shown), *bank_sizes.figures(banks), deviations(config)]
+        written = {"scores": values, "untrained": weak, "beta": betas, "banks": banks}
         return protocol.Result(f"Models on {config.data.name}", written, parts)
 
 
@@ -106,6 +91,9 @@ def choose_beta(models: Sequence[protocol.Model]) -> float:
 
     The loss is the beta-VAE's own, so a larger beta weighs the KL term more.
     """
+    betas = protocol.grouped(models, lambda model: model.hyper["beta"])
+    if len(betas) == 1:
+        return next(iter(betas))
     config = models[0].run.config
     validation = training.load_split(config, "validation")
     rng = np.random.default_rng(config.eval.seed)
@@ -114,9 +102,7 @@ def choose_beta(models: Sequence[protocol.Model]) -> float:
         beta: np.mean(
             [_validation_loss(m.load(), validation, indices, beta) for m in group]
         )
-        for beta, group in protocol.grouped(
-            models, lambda model: model.hyper["beta"]
-        ).items()
+        for beta, group in betas.items()
     }
     return min(means, key=means.__getitem__)
 
@@ -125,6 +111,7 @@ def _validation_loss(
     model: evaluation.Trained, dataset: data.Dataset, indices: np.ndarray, beta: float
 ) -> float:
     method = model.run.method
+    compat = "sae_code" if model.run.config.method.get("kl") == "sae_code" else None
 
     @jax.jit
     def loss(key, images):
@@ -132,7 +119,7 @@ def _validation_loss(
         mean, log_var, _ = method.encode(model.state, x)
         z = sampling.reparameterize(key, mean, log_var)
         logits = method.decode(model.state, z)
-        kl = losses.gaussian_kl(mean, log_var)
+        kl = losses.gaussian_kl(mean, log_var, kl_compat=compat)
         return method.likelihood.loss(x, logits) + beta * kl
 
     def of_batch(batch):
@@ -143,119 +130,79 @@ def _validation_loss(
     return float(in_batches(of_batch, indices, size).mean(dtype=np.float64))
 
 
-def _numbers(model: protocol.Model) -> dict[str, float]:
-    """Returns the columns of one model, by the paper's names, and its errors."""
-    found = model.scores["metrics"]
-    numbers = {
-        column: protocol.value(model.scores, score, key)
-        for column, (score, key) in _COLUMNS.items()
-        if score in found
-    }
-    distances = found.get("fid", {"values": {}})["values"]
-    numbers |= {f"FID {name}": distance for name, distance in distances.items()}
-    return numbers | model.scores["reconstruction"]
+def _distances(
+    config: ml_collections.ConfigDict, models: Sequence[protocol.Model]
+) -> list[Mapping[str, float]]:
+    """Returns FID of each model: of its evaluation, or computed now and kept."""
+    if not config.eval.fid_weights:
+        return [{} for _ in models]
+    if models[0].run.config.eval.fid_weights:
+        return [model.scores["metrics"]["fid"]["values"] for model in models]
+    weights = {"eval.fid_weights": config.eval.fid_weights}
 
+    def with_weights(run: training.Run) -> training.Run:
+        return dataclasses.replace(run, config=rows.apply(run.config, weights))
 
-def _score_columns(values: Numbers) -> list[str]:
-    return [c for c in _COLUMNS if all(c in group[0] for group in values.values())]
+    evaluator = evaluation.Generation(with_weights(models[0].run))
 
+    def compute(model: protocol.Model) -> dict[str, float]:
+        trained = model.load()._replace(run=with_weights(model.run))
+        seen = evaluation.Seen(trained, evaluation.Examples(trained.run))
+        return dict(evaluator.evaluate(trained, seen).scores["fid"])
 
-def _score_table(
-    dataset: str, values: Numbers, weak: list[str], beta: float | None
-) -> reports.Table:
-    paper = published_scores(dataset)
-    columns = _score_columns(values)
-    rows = []
-    for name, models in values.items():
-        label = name + (f" (beta {beta:g})" if name == "beta_vae" else "")
-        row = [protocol.marked(label, name in weak)]
-        for column in columns:
-            ours = protocol.spread([model[column] for model in models])
-            theirs = paper.get(name, {}).get(column)
-            row.append(ours if theirs is None else f"{ours} [{theirs:.3f}]")
-        rows.append(row)
-    return reports.Table(
-        "scores",
-        "Disentanglement scores",
-        "Mean ± standard deviation over seeds; in brackets the paper's values, after "
-        "100,000 steps with 64 channels."
-        + (published.note(dataset) if paper else "")
-        + " `ModExp` is the modularity score, as in the paper's code. `untrained`: the "
-        "error of a model is above half that of the mean image; not to be ranked.",
-        ("model", *columns),
-        rows,
-    )
-
-
-def _error_table(values: Numbers, weak: list[str]) -> reports.Table:
-    columns = [
-        name
-        for name in next(iter(values.values()))[0]
-        if name.startswith("FID") or name in ("mse", "mse_of_mean_image")
+    return [
+        protocol.kept(model, "fid", weights, lambda model=model: compute(model))
+        for model in models
     ]
-    return reports.Table(
-        "errors",
-        "Reconstruction and samples",
-        "Mean squared error per pixel on test images, beside that of the mean image; "
-        "Inception distances where weights were given.",
-        ("model", *columns),
-        [
-            [
-                protocol.marked(name, name in weak),
-                *(protocol.spread([m[c] for m in models], ".4f") for c in columns),
-            ]
-            for name, models in values.items()
-        ],
-    )
 
 
-def _bars(values: Numbers) -> Iterator[reports.Figure]:
-    columns = _score_columns(values)
-    if columns:
-        drawn = {
-            column: {name: [m[column] for m in v] for name, v in values.items()}
-            for column in columns
-        }
-        yield reports.Figure(
-            "bars",
-            "Scores over seeds",
-            "Each cross is a seed, the bar their mean, the line one standard "
-            "deviation. Higher is better.",
-            reports.plots.score_bars(drawn, columns),
+def deviations(config: ml_collections.ConfigDict) -> evaluation.Text:
+    """Returns the list of differences from the paper, for its page."""
+    name, options = config.data.name, config.experiment
+    lines = [
+        "Scores compare codes of test images (eval.num_train to fit, eval.num_test to "
+        "measure); the authors' code draws both from the whole dataset.",
+        "FID compares with test images. Reconstructions are at most as many as test "
+        "images; the authors' code repeats them up to 50,000.",
+    ]
+    if not config.eval.fid_weights:
+        lines.append(
+            "FID was not computed, so Figs. 2, 3, 8 and 9 are missing: give the "
+            "weights by --config.eval.fid_weights=FILE."
         )
-
-
-def _orderings(found: Mapping[str, list[protocol.Model]]) -> Iterator[reports.Table]:
-    """Yields the positions of the factors in the order of the latents."""
-    rows, factors = [], ()
-    for name, models in found.items():
-        positions = []
-        for scores in (model.scores for model in models):
-            matrices = scores["metrics"].get("mig", {"matrices": {}})["matrices"]
-            if "mi" in matrices:
-                factors = scores["settings"]["factors"]
-                positions.append(list(metrics.ordering(matrices["mi"]).values()))
-        if positions:
-            rows.append([name, *map(interval, np.asarray(positions).T)])
-    if rows:
-        yield reports.Table(
-            "ordering",
-            "Position of each factor in the order of the latents",
-            "Position weighted by mutual information: 0 is the first variable, 1 the "
-            "last; a model without order has 0.5 on average. `spread` is the largest "
-            "difference between two factors. Means with 95 % intervals over seeds "
-            "(Student's t).",
-            ("model", "spread", *factors),
-            rows,
+    if name.startswith("rendered_"):
+        lines.append(f"{name} is our rendering, not the publisher's dataset.")
+    if config.data.split_recipe == "sae_code":
+        lines.append(
+            "Split 72/8/20 as in the authors' code; the paper states 70/10/20."
         )
-
-
-def interval(values: np.ndarray) -> str:
-    """Returns ``mean [low, high]``, the 95 % interval of a mean over seeds."""
-    values = np.asarray(values, float)
-    mean = values.mean()
-    if len(values) < 2:
-        return f"{mean:.2f}"
-    half = scipy.stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1)
-    half /= math.sqrt(len(values))
-    return f"{mean:.2f} [{mean - half:.2f}, {mean + half:.2f}]"
+    elif name == "celeba" and config.data.options.get("official_parts", True):
+        lines.append("CelebA's official parts; the paper states 70/10/20.")
+    if "dci" in config.eval.scores:
+        lines.append(
+            "DCI by our faster gradient-boosted trees, within 0.02 of scikit-learn's; "
+            "--config.eval.scores=dci(estimator=gbt_exact),… computes the latter."
+        )
+    if config.eval.hybrid_parts == "variables":
+        lines.append(
+            "Hybrids recombine whole variables, as Sec. 2.3 says; the authors' code "
+            "recombines single dimensions by default (eval.hybrid_parts=dimensions)."
+        )
+    as_code = {
+        name
+        for name, fields in options.options.items()
+        if "sae_code" in fields.get("method", {}).values()
+    }
+    as_stated = [n for n in options.models if systems.has_prior(n) and n not in as_code]
+    if as_stated:
+        lines.append(
+            f"{', '.join(as_stated)}: KL divergence and MMD as published. The authors' "
+            "code applies the formula for variances to standard deviations and divides "
+            "the MMD by the batch size once more (presets :as_published and :slips)."
+        )
+    if name == "rfd":
+        lines.append(
+            "Networks and rates as the paper states; the authors' runs have 16 "
+            "latents, batch 64, ELU, and strided convolutions."
+        )
+    return protocol.deviations(*lines)

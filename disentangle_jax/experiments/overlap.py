@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import ml_collections
 
 from disentangle_jax import reports
-from disentangle_jax.experiments import protocol
+from disentangle_jax.experiments import overlooked, protocol
+from disentangle_jax.reports import study as plots
 from disentangle_jax.types import unknown_name
 
 _METHODS = ("beta_vae", "ada_gvae")
@@ -40,6 +41,8 @@ class _Cell(NamedTuple):
             "model.latent_dim": self.latents,
             "method": {"name": self.method, "reconstruction": self.loss},
         }
+        for option, value in overlooked.options(self.dataset).items():
+            fields[f"data.options.{option}"] = value
         if self.spacing is not None:
             fields["data.options.spacing"] = self.spacing
         return fields
@@ -111,8 +114,32 @@ class Overlap(protocol.Protocol):
                 values[f"{cell.name}/beta={beta:g}"] = numbers
                 weak = any(protocol.untrained(model.scores) for model in chosen)
                 rows.append((cell, beta, numbers, weak))
-        parts = [_table(rows), *_curves(options, values)]
+        parts = [
+            _table(rows),
+            *_curves(options, values),
+            *_by_dataset(options, rows),
+            *_by_loss(options, rows),
+            _deviations(config),
+        ]
         return protocol.Result("Overlap and disentanglement", {"scores": values}, parts)
+
+
+def _deviations(config: ml_collections.ConfigDict) -> reports.Text:
+    lines = overlooked.notes(config.experiment.datasets)
+    lines.append(
+        "Scores are those of images drawn without replacement; the paper draws them "
+        "with replacement."
+    )
+    if config.data.changed_factors == "uniform":
+        lines.append(
+            "Pairs of Ada-GVAE differ in k ~ U[1, F] factors, as the supplement says; "
+            "its published code draws 1 or k."
+        )
+    if config.data.split_recipe != "none":
+        lines.append("Models are scored on a test split; the paper has none.")
+    if config.model.name != "conv64":
+        lines.append(f"The networks are {config.model.name}, not the paper's conv64.")
+    return protocol.deviations(*lines)
 
 
 def _numbers(models: list[protocol.Model]) -> dict[str, list[float]]:
@@ -177,3 +204,50 @@ def _curves(
             "coincide. Mean and standard deviation over seeds.",
             reports.plots.lines(lines, "spacing", score),
         )
+
+
+def _by_dataset(
+    options: ml_collections.ConfigDict, rows: list[tuple]
+) -> Iterator[reports.Figure]:
+    """Yields a figure per score over datasets, if there are several (Fig. 6)."""
+    if len(options.datasets) < 2:
+        return
+    for score in _scores(rows):
+        panels: dict[str, dict[str, list[float]]] = {}
+        for cell, _, numbers, _ in rows:
+            panel = panels.setdefault(f"{cell.method}, {cell.latents} latents", {})
+            panel.setdefault(cell.dataset, []).extend(numbers[score])
+        yield reports.Figure(
+            f"datasets_{score}",
+            f"{score} on each dataset (Fig. 6)",
+            "Each point is a model; values of beta and seeds differ within a column.",
+            plots.distributions(panels, label=score),
+        )
+
+
+def _by_loss(
+    options: ml_collections.ConfigDict, rows: list[tuple]
+) -> Iterator[reports.Figure]:
+    """Yields a figure of the scores of each loss, if there are several (Fig. 11)."""
+    if len(options.losses) < 2:
+        return
+    parts = protocol.grouped(rows, lambda row: row[0].name.partition("/")[0])
+    for dataset, own in parts.items():
+        bars = {
+            score: {
+                f"{cell.name.partition('/')[2]}, beta {beta:g}": numbers[score]
+                for cell, beta, numbers, _ in own
+            }
+            for score in _scores(rows)
+        }
+        yield reports.Figure(
+            f"losses_{dataset}",
+            f"Scores of each loss on {dataset} (Fig. 11)",
+            "Mean and standard deviation over seeds; crosses are seeds.",
+            reports.plots.score_bars(bars, _scores(rows)),
+        )
+
+
+def _scores(rows: list[tuple]) -> list[str]:
+    """Returns the names of the scores, without the error."""
+    return [name for name in rows[0][2] if name != "mse"]

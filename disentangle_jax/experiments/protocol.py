@@ -10,6 +10,7 @@ other run, so that a protocol that was stopped continues where it stopped.
 import dataclasses
 import functools
 import json
+import os
 import pathlib
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import ml_collections
 
 from disentangle_jax import evaluation, files, registry, reports, rows, training
+from disentangle_jax.experiments import fields as fields_lib
 from disentangle_jax.rows import Row
 from disentangle_jax.types import unknown_name
 
@@ -31,20 +33,32 @@ class ProtocolDescription(NamedTuple):
     Attributes:
       question: what it asks, in one sentence.
       reference: the paper, with its tables and figures.
-      options: fields of the section ``experiment`` and their defaults.
+      options: fields of the section ``experiment`` and their defaults. Every protocol
+        also has ``options``, which changes fields of single stages by their names; see
+        :mod:`disentangle_jax.experiments.fields`.
+      reads: fields outside this section that the protocol reads itself, so that they
+        have an effect even where every stage changes them.
     """
 
     question: str
     reference: str
     options: Mapping[str, Any]
+    reads: tuple[str, ...] = ()
 
 
-def define(*, question: str, reference: str, options: Mapping[str, Any]) -> Callable:
+def define(
+    *,
+    question: str,
+    reference: str,
+    options: Mapping[str, Any],
+    reads: Sequence[str] = (),
+) -> Callable:
     """Returns a decorator that describes a subclass of :class:`Protocol`.
 
     The library's protocols have the names of their modules.
     """
-    description = ProtocolDescription(question, reference, options)
+    options = {**options, "options": {}}
+    description = ProtocolDescription(question, reference, options, tuple(reads))
 
     def decorate(protocol: type["Protocol"]) -> type["Protocol"]:
         name = protocol.__module__.rpartition(".")[2]
@@ -107,11 +121,13 @@ class Result(NamedTuple):
       title: title of the page.
       values: the numbers, for ``result.json``.
       parts: tables and figures of the page, in order.
+      models: numbers of single models beside their scores, by their folders.
     """
 
     title: str
     values: dict[str, Any]
-    parts: Sequence[reports.Table | reports.Figure]
+    parts: Sequence[evaluation.Section]
+    models: Mapping[str, Mapping[str, float]] = {}
 
 
 class Protocol:
@@ -143,6 +159,7 @@ class Pack(NamedTuple):
       config: config of the run, without ``train.start_from``.
       after: folder of the pack whose parameters it starts from, or "".
       models: number of models.
+      steps: number of steps; 0 before the config was checked.
     """
 
     stage: Stage
@@ -150,12 +167,12 @@ class Pack(NamedTuple):
     config: ml_collections.ConfigDict
     after: str
     models: int
+    steps: int = 0
 
     @property
     def work(self) -> float:
         """Number of examples that its models are trained on."""
-        train = self.config.train
-        return float(train.num_steps * train.batch_size * self.models)
+        return float(self.steps * self.config.train.batch_size * self.models)
 
 
 class Experiment(NamedTuple):
@@ -184,15 +201,19 @@ def describe(name: str) -> ProtocolDescription:
     return PROTOCOLS.get(name, "experiments.describe").description
 
 
-def prepare(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> Experiment:
+def prepare(
+    config: ml_collections.ConfigDict, workdir: pathlib.Path, given: Iterable[str] = ()
+) -> Experiment:
     """Checks a protocol, and the config of each of its runs.
 
     Args:
       config: a complete config with a section ``experiment``.
       workdir: folder of the protocol.
+      given: names of the fields that were given on the command line.
 
     Raises:
-      ValueError: the config contradicts the protocol, or that of a stage is wrong.
+      ValueError: the config contradicts the protocol, that of a stage is wrong, or a
+        field would have no effect.
       FileNotFoundError: a dataset's file is missing; says what to fetch.
     """
     workdir = pathlib.Path(workdir)
@@ -207,17 +228,21 @@ def prepare(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> Experim
             config.experiment[field] = value
     training.check_workdir(config, workdir)
     protocol = definition()
+    stages = fields_lib.with_options(config, protocol.stages(config, workdir))
+    fields_lib.check_used(config, stages, given, definition.description.reads)
     packs: list[Pack] = []
-    for stage in protocol.stages(config, workdir):
+    for stage in stages:
         packs += _packs(config, stage, packs)
-    for pack in packs:
+    for place, pack in enumerate(packs):
         # Files that earlier stages write do not exist yet: left out of the check.
         alone = rows.apply(pack.config, {"data.hold_out": ""})
         try:
             training.check_workdir(_started(pack, workdir).config, workdir / pack.name)
-            evaluation.check(training.prepare(alone, workdir / "checked"))
+            checked = training.prepare(alone, workdir / "checked")
+            evaluation.check(checked)
         except ValueError as error:
             raise ValueError(f"stage {pack.name}: {error}") from None
+        packs[place] = pack._replace(steps=checked.config.train.num_steps)
     return Experiment(config, workdir, protocol, packs)
 
 
@@ -228,6 +253,7 @@ def _packs(
     del base["experiment"]
     base = rows.apply(base, stage.fields)
     lanes = rows.of(base)
+    fields_lib.check_lanes(stage, lanes)
     models = [{**lane, **row} for row in stage.rows or ({},) for lane in lanes]
     laned = len(models) > 1 or bool(base.lanes.rows)
     base = rows.apply(base, {"lanes.seeds": 1, "lanes.sweep": {}, "lanes.rows": ()})
@@ -254,7 +280,8 @@ def _started(pack: Pack, workdir: pathlib.Path) -> Pack:
     """Returns a pack that starts from the run before it, if there is one."""
     if not pack.after:
         return pack
-    start = {"train.start_from": str(workdir / pack.after)}
+    before = os.path.relpath(workdir / pack.after, workdir / pack.name)
+    start = {"train.start_from": f"{{workdir}}/{before}"}
     return pack._replace(config=rows.apply(pack.config, start))
 
 
@@ -290,12 +317,15 @@ def run(experiment: Experiment) -> pathlib.Path:
             Model(alone, lambda name=pack.name, place=place: load(name)[place])
             for place, alone in enumerate(prepared.models())
         )
-        if evaluation.is_complete(prepared):
+        evaluated = evaluation.is_complete(prepared)
+        if not evaluated:
+            training.train(prepared)
+            evaluation.evaluate(prepared)
+        undrawn = [f for f in evaluation.folders(prepared) if not reports.is_drawn(f)]
+        if evaluated and not undrawn:
             print("already trained and evaluated")
             continue
-        training.train(prepared)
-        evaluation.evaluate(prepared)
-        for folder in evaluation.folders(prepared):
+        for folder in undrawn:
             reports.write(folder)
         spent += time.monotonic() - began
         done += pack.work
@@ -307,6 +337,7 @@ def _write_result(
 ) -> pathlib.Path:
     written = {
         "values": result.values,
+        "models": result.models,
         "config": json.loads(config.to_json()),
         **training.recipe(),
     }
@@ -314,6 +345,8 @@ def _write_result(
     for part in result.parts:
         if isinstance(part, reports.Table):
             print(f"\n{part.title}\n{part.text()}")
+        if isinstance(part, reports.Text):
+            print(f"\n{part.title}\n{part.text}")
     return reports.write_parts(workdir, result.title, result.parts, written)
 
 
@@ -346,6 +379,44 @@ def check_empty(
                 f"{config.experiment.name}: `{field}` must be empty"
                 f"{instead or ': the protocol sets it'}."
             )
+
+
+def kept(
+    model: Model,
+    name: str,
+    settings: Mapping[str, Any],
+    compute: Callable[[], dict[str, Any]],
+) -> dict[str, Any]:
+    """Returns values about a model from a file in its folder, computed where missing.
+
+    Args:
+      model: the model.
+      name: name of the file, without ``.json``.
+      settings: what the values depend on beside the model and its evaluation. Values
+        of other settings are computed again.
+      compute: returns the values; what JSON can hold.
+    """
+    path = model.run.workdir / f"{name}.json"
+    made_of = rows.fingerprint(rows.flat(model.run.config))
+    recipe = json.loads(json.dumps({"model": made_of, **settings}))
+    if path.exists():
+        stored = json.loads(path.read_text())
+        if stored["settings"] == recipe:
+            return stored["values"]
+    values = compute()
+    written = {"values": values, "settings": recipe, **training.recipe()}
+    files.write_json(path, written)
+    return values
+
+
+def deviations(*lines: str) -> reports.Text:
+    """Returns the section of a page that lists where it differs from the paper."""
+    return reports.Text(
+        "deviations",
+        "Differences from the paper",
+        "Everything that we know to differ from the published experiment.",
+        "\n".join(f"- {line}" for line in lines),
+    )
 
 
 def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:

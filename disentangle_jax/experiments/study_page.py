@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from disentangle_jax import reports, training
-from disentangle_jax.experiments import published, study
+from disentangle_jax.experiments import protocol, published, study, study_setting
 from disentangle_jax.experiments.study import Estimate, Grid
 from disentangle_jax.reports import study as plots
 
@@ -54,7 +54,8 @@ def write_study(
       codes: stored codes of models by id, for UDR; may be empty.
       workdir: folder to write to; created if it does not exist.
       planned: number of models of the sweep, where some are still missing.
-      recipe: further entries for the end of the page.
+      recipe: further entries for the end of the page; its ``config`` is compared with
+        the setting of the published study.
     """
     agreement = study.udr_scores(rows, codes)
     rows = [{**row, "udr": agreement.get(row["id"])} for row in rows]
@@ -77,6 +78,8 @@ def write_study(
         _efficiency,
     ):
         parts += analysis(data)
+    if recipe and "config" in recipe:
+        parts.append(protocol.deviations(*study_setting.deviations(recipe["config"])))
     title = f"A study of {len(rows)} models"
     return reports.write_parts(
         workdir, title, parts, {**(recipe or {}), **training.recipe()}

@@ -1,4 +1,8 @@
-"""The models that "Structure by Architecture" compares, by their names."""
+"""The models that "Structure by Architecture" compares, by their names.
+
+A name may have an ending, as ``wae+code_mmd``: the same system once more, for which
+``experiment.options`` holds other options.
+"""
 
 from typing import Any
 
@@ -12,7 +16,12 @@ _BASELINES = {
     "vae": ("vae", "vae"),
     "beta_vae": ("vae", "beta_vae"),
 }
-_LAYERED = {"sae": "ae", "vlae": "vlae", "adaae": "ae"}
+# Method and architecture of the systems with a number of layers.
+_LAYERED = {
+    "sae": ("ae", "Structural"),
+    "vlae": ("vlae", "Ladder"),
+    "adaae": ("ae", "Adaptive"),
+}
 
 
 def names() -> tuple[str, ...]:
@@ -21,12 +30,29 @@ def names() -> tuple[str, ...]:
     return (*(n for n in layered if n.rpartition("-")[2].isdigit()), *_BASELINES)
 
 
+def base(name: str) -> str:
+    """Returns the name of a system without its ending."""
+    return name.partition("+")[0]
+
+
 def fields(name: str) -> dict[str, Any]:
     """Returns the fields of a config that make it train one of :func:`names`.
 
     The section ``method`` is replaced; the network keeps fields like ``channels``.
     """
-    if name not in names():
+    system = base(name)
+    if system not in names():
         raise unknown_name("experiment", "models", name, names())
-    model, method = _BASELINES.get(name, (name, _LAYERED.get(name.partition("-")[0])))
+    layered = _LAYERED.get(system.partition("-")[0], ("", ""))
+    model, method = _BASELINES.get(system, (system, layered[0]))
     return {"model.name": model, "method": {"name": method}}
+
+
+def architecture(name: str) -> str:
+    """Returns the paper's word for the architecture of a system."""
+    return _LAYERED.get(base(name).partition("-")[0], ("", "Baseline"))[1]
+
+
+def has_prior(name: str) -> bool:
+    """Returns whether a system is trained towards the prior, and can be drawn from."""
+    return fields(name)["method"]["name"] != "ae"

@@ -41,7 +41,8 @@ Arguments that many functions share:
   groups: sizes of contiguous groups of elements, which add up to the number E of
     elements; None means one group per element.
   concrete: C variables of :class:`Concrete`, each of which is one element after the D
-    dimensions. Their densities are those of their logarithms.
+    dimensions. Their densities are those of their logarithms; :func:`hfvae` describes
+    other choices.
   block_size: number of codes to process at a time. It reduces memory from ``B * B`` to
     ``block_size * B`` values for very large batches. None, the fastest, processes all.
   axis_name: mapped axis over which the batch is split; None on one device and under
@@ -92,7 +93,6 @@ dataset. The remaining bias at small batches comes from the logarithm of a noisy
 (Jensen's inequality).
 """
 
-from disentangle_jax.losses.aggregate import Concrete as Concrete
 from disentangle_jax.losses.aggregate import (
     aggregate_log_densities as aggregate_log_densities,
 )
@@ -113,6 +113,10 @@ from disentangle_jax.losses.capacity import vlae as vlae
 from disentangle_jax.losses.decompositions import hfvae_terms as hfvae_terms
 from disentangle_jax.losses.decompositions import kl_decomposition as kl_decomposition
 from disentangle_jax.losses.decompositions import total_correlation as total_correlation
+from disentangle_jax.losses.discrete import CONCRETE_DENSITIES as CONCRETE_DENSITIES
+from disentangle_jax.losses.discrete import Categorical as Categorical
+from disentangle_jax.losses.discrete import Concrete as Concrete
+from disentangle_jax.losses.discrete import with_density as with_density
 from disentangle_jax.losses.divergences import gaussian_kl as gaussian_kl
 from disentangle_jax.losses.divergences import (
     gaussian_kl_per_dim as gaussian_kl_per_dim,
@@ -120,6 +124,8 @@ from disentangle_jax.losses.divergences import (
 from disentangle_jax.losses.divergences import (
     sampled_gaussian_kl as sampled_gaussian_kl,
 )
+from disentangle_jax.losses.four_terms import weighted_elbo as weighted_elbo
+from disentangle_jax.losses.hierarchical import hfvae as hfvae
 from disentangle_jax.losses.likelihoods import Likelihood as Likelihood
 from disentangle_jax.losses.likelihoods import likelihood as likelihood
 from disentangle_jax.losses.likelihoods import likelihoods as likelihoods
@@ -161,7 +167,6 @@ from disentangle_jax.losses.total_correlations import (
     discriminator_loss as discriminator_loss,
 )
 from disentangle_jax.losses.total_correlations import factor_vae as factor_vae
-from disentangle_jax.losses.total_correlations import hfvae as hfvae
 from disentangle_jax.losses.total_correlations import (
     information_dropout as information_dropout,
 )

@@ -22,6 +22,11 @@ def mean_reconstruction(
     axis_name: str | None,
 ) -> jax.Array:
     """Mean reconstruction loss over the global batch."""
+    if not callable(reconstruction):
+        raise TypeError(
+            f"{function}: `reconstruction` must be a function of x and logits, such as "
+            f"losses.mse, got {reconstruction!r}."
+        )
     values = reconstruction(x, logits)
     if values.shape != (mean.shape[0],):
         raise ValueError(

@@ -2,9 +2,7 @@
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +14,14 @@ from disentangle_jax.losses._batch import (
     check_codes,
     gather,
     row_numbers,
+)
+from disentangle_jax.losses.discrete import (
+    Categorical,
+    Concrete,
+    Discrete,
+    concrete_pairs,
+    joint_categories,
+    no_pairs,
 )
 from disentangle_jax.types import Scalar, check_groups, unknown_name
 
@@ -95,69 +101,34 @@ def _marginals(
     }
 
 
-class Concrete(NamedTuple):
-    r"""Draws of a Concrete variable, and their posteriors (a pytree).
+def _expected_over_columns(
+    pairs: jax.Array, variables: Sequence[Categorical], log_weights: jax.Array
+) -> jax.Array:
+    """:func:`_over_columns` of ``pairs [R, B]`` and categorical variables together.
 
-    Attributes:
-      log_y: ``[B, K]`` logarithms of the draws, from
-        :func:`disentangle_jax.distributions.exp_concrete_sample`.
-      logits: ``[B, K]`` unnormalised log-probabilities.
-      temperature: :math:`\lambda > 0`.
+    It is the weighted mean ``[R]`` over all combinations of their values. The loop over
+    combinations avoids an array of all pairs and combinations.
     """
-
-    log_y: jax.Array
-    logits: jax.Array
-    temperature: jax.Array
-
-
-def _no_pairs(z: jax.Array, columns: int) -> jax.Array:
-    """Zeros ``[R, B]``, the initial value of a loop over elements.
-
-    They are computed from the codes, so that ``shard_map`` knows that they vary over
-    devices, as the values that the loop adds do.
-    """
-    zeros = jnp.where(jnp.zeros((len(z), 1), bool), z[:, :1], 0.0)
-    return jnp.broadcast_to(zeros, (len(z), columns))
-
-
-def _concrete_pairs(draws: Concrete) -> jax.Array:
-    """``[R, B]`` log-density of each of R draws under each of B posteriors.
-
-    The result is that of :func:`distributions.exp_concrete_log_prob` for all pairs. The
-    loop over categories avoids an array of all pairs and categories.
-    """
-    log_y, logits, temperature = draws
-    categories = logits.shape[1]
-
-    def score(category: tuple[jax.Array, jax.Array]) -> jax.Array:
-        log_y, logits = category
-        return logits[None, :] - temperature * log_y[:, None]
-
-    every, start = (log_y.T, logits.T), _no_pairs(log_y, len(logits))
-    highest, _ = jax.lax.scan(
-        lambda high, one: (jnp.maximum(high, score(one)), None),
-        *jax.lax.stop_gradient((start - jnp.inf, every)),
+    if not variables:
+        return _over_columns(pairs, log_weights)
+    weights = joint_categories([one.weights for one in variables], jnp.multiply)
+    log_probs = joint_categories(
+        [jax.nn.log_softmax(one.logits) for one in variables], jnp.add
     )
-    total, _ = jax.lax.scan(
-        jax.checkpoint(
-            lambda total, one: (total + jnp.exp(score(one) - highest), None),
-            prevent_cse=False,
-        ),
-        start,
-        every,
-    )
-    return (
-        math.lgamma(categories)
-        + (categories - 1) * jnp.log(temperature)
-        + logits.sum(axis=1)[None, :]
-        - temperature * log_y.sum(axis=1)[:, None]
-        - categories * (jnp.log(total) + highest)
-    )
+
+    @functools.partial(jax.checkpoint, prevent_cse=False)
+    def add(total: jax.Array, value: tuple[jax.Array, jax.Array]):
+        weight, log_prob = value
+        return total + weight * _over_columns(pairs + log_prob, log_weights), None
+
+    start = no_pairs(weights, 1)[:, 0]
+    total, _ = jax.lax.scan(add, start, (weights.T, log_probs.T[:, None]))
+    return total
 
 
 def _marginals_by_element(
     codes: tuple[jax.Array, jax.Array, jax.Array],
-    concrete: Sequence[Concrete],
+    discrete: Sequence[Discrete],
     log_weights: jax.Array,
     groups: tuple[int, ...],
 ) -> dict[str, jax.Array]:
@@ -170,7 +141,7 @@ def _marginals_by_element(
 
     Args:
       codes: draws ``[R, D]``, means and log-variances ``[B, D]`` of the Gaussians.
-      concrete: further elements, with R draws and B posteriors each.
+      discrete: further elements, with R draws (or weights) and B posteriors each.
       log_weights: ``[R, B]``.
       groups: sizes of the groups of all elements.
     """
@@ -183,24 +154,35 @@ def _marginals_by_element(
         return total + pairs, _over_columns(pairs, log_weights)
 
     @jax.checkpoint
-    def discrete(draws: Concrete) -> tuple[jax.Array, jax.Array]:
-        pairs = _concrete_pairs(draws)
+    def relaxed(draws: Concrete) -> tuple[jax.Array, jax.Array]:
+        pairs = concrete_pairs(draws)
         return pairs, _over_columns(pairs, log_weights)
 
+    def variables(low: int, high: int) -> Sequence[Discrete]:
+        return discrete[max(low, dims) - dims : max(high, dims) - dims]
+
+    def categorical(low: int, high: int) -> list[Categorical]:
+        return [one for one in variables(low, high) if isinstance(one, Categorical)]
+
     def of_elements(low: int, high: int) -> tuple[jax.Array, jax.Array]:
-        """Joint log-density ``[R, B]`` and marginals ``[e, R]`` of some elements."""
-        totals, marginals = [], []
+        """Joint log-density ``[R, B]`` and marginals ``[e, R]`` of some elements.
+
+        The joint density leaves categorical variables out.
+        """
+        joint, marginals = no_pairs(codes[0], log_weights.shape[1]), []
         if low < dims:
             here = tuple(array[:, low : min(high, dims)].T for array in codes)
-            start = _no_pairs(codes[0], log_weights.shape[1])
-            total, each = jax.lax.scan(gaussian, start, here)
-            totals.append(total)
+            joint, each = jax.lax.scan(gaussian, joint, here)
             marginals.append(each)
-        for draws in concrete[max(low, dims) - dims : max(high, dims) - dims]:
-            total, one = discrete(draws)
-            totals.append(total)
+        nothing = no_pairs(codes[0], log_weights.shape[1])
+        for variable in variables(low, high):
+            if isinstance(variable, Categorical):
+                one = _expected_over_columns(nothing, [variable], log_weights)
+            else:
+                pairs, one = relaxed(variable)
+                joint += pairs
             marginals.append(one[None])
-        return sum(totals[1:], totals[0]), jnp.concatenate(marginals)
+        return joint, jnp.concatenate(marginals)
 
     joints, by_group, by_element, low = [], [], [], 0
     for size, same in itertools.groupby(groups):
@@ -208,17 +190,20 @@ def _marginals_by_element(
         # loop handles all such groups.
         count = len(list(same))
         for width in [count] if size == 1 else [size] * count:
-            total, marginals = of_elements(low, low + width)
-            joints.append(total)
+            bounds = low, low + width
+            joint, marginals = of_elements(*bounds)
+            joints.append(joint)
             by_element.append(marginals)
-            if size == 1:
-                by_group.append(marginals)
-            else:
-                by_group.append(_over_columns(total, log_weights)[None])
+            if size > 1:
+                marginals = _expected_over_columns(
+                    joint, categorical(*bounds), log_weights
+                )[None]
+            by_group.append(marginals)
             low += width
     joint = sum(joints[1:], joints[0])
+    every = categorical(0, dims + len(discrete))
     return {
-        "log_qz": _over_columns(joint, log_weights),
+        "log_qz": _expected_over_columns(joint, every, log_weights),
         "log_qz_groups": jnp.concatenate(by_group).T,
         "log_qz_dims": jnp.concatenate(by_element).T,
     }
@@ -336,15 +321,16 @@ def log_q_marginals(
     dataset_size: Scalar | None,
     estimator: str,
     groups: Sequence[int] | None = None,
-    concrete: Sequence[Concrete] = (),
+    concrete: Sequence[Discrete] = (),
     block_size: int | None = None,
     axis_name: str | None = None,
 ) -> dict[str, jax.Array]:
     r"""Estimates the aggregate posterior of Gaussian posteriors at each code.
 
     It equals :func:`aggregate_log_densities`, which explains the estimators, for
-    diagonal Gaussians and Concrete variables. Only the pairs of codes and posteriors of
-    one element, ``B * B`` values, are in memory at a time, also in the backward pass.
+    diagonal Gaussians and discrete variables, which may be :class:`Concrete` or
+    :class:`Categorical`. Only the pairs of codes and posteriors of one element,
+    ``B * B`` values, are in memory at a time, also in the backward pass.
 
     Couples the batch: yes.
 
@@ -354,7 +340,7 @@ def log_q_marginals(
 
     Returns:
       Dict of nats: ``log_qz_given_x`` ``[B]``, ``log_qz`` ``[B]``, ``log_qz_groups``
-      ``[B, G]``, ``log_qz_dims`` ``[B, E]`` with E = D + C for C Concrete variables.
+      ``[B, G]``, ``log_qz_dims`` ``[B, E]`` with E = D + C for C discrete variables.
     """
     return named_log_q_marginals(
         "log_q_marginals",
@@ -381,13 +367,13 @@ def named_log_q_marginals(
     groups: Sequence[int] | None,
     block_size: int | None,
     axis_name: str | None,
-    concrete: Sequence[Concrete] = (),
+    concrete: Sequence[Discrete] = (),
 ) -> dict[str, jax.Array]:
     """:func:`log_q_marginals` whose errors name the public `function`."""
     z, mean, log_var = jnp.asarray(z), jnp.asarray(mean), jnp.asarray(log_var)
     check_codes(function, z=z, mean=mean, log_var=log_var)
     for draws in concrete:
-        check_codes(function, log_y=draws.log_y, logits=draws.logits)
+        check_codes(function, **{draws._fields[0]: draws[0], "logits": draws.logits})
     batch = check_batch(function, z, axis_name)
     _check_estimator(function, estimator, dataset_size, batch)
     groups = check_groups(function, groups, z.shape[1] + len(concrete))
@@ -401,17 +387,18 @@ def named_log_q_marginals(
     ]
 
     def marginals(
-        z: jax.Array, rows: jax.Array, log_y: list[jax.Array]
+        z: jax.Array, rows: jax.Array, drawn: list[jax.Array]
     ) -> dict[str, jax.Array]:
         weights = _log_weights(estimator, rows, batch, dataset_size, z.dtype)
-        draws = [one._replace(log_y=y) for one, y in zip(everyone, log_y, strict=True)]
+        # The first field belongs to the rows: draws or weights.
+        draws = [type(one)(y, *one[1:]) for one, y in zip(everyone, drawn, strict=True)]
         return _marginals_by_element((z, means, log_vars), draws, weights, groups)
 
     def one_row(argument: tuple) -> dict[str, jax.Array]:
         values = marginals(*jax.tree.map(lambda array: array[None], argument))
         return jax.tree.map(lambda value: value[0], values)
 
-    own = (z, row_numbers(z, axis_name), [draws.log_y for draws in concrete])
+    own = (z, row_numbers(z, axis_name), [draws[0] for draws in concrete])
     if block_size is None:
         values = marginals(*own)
     else:
@@ -422,5 +409,5 @@ def named_log_q_marginals(
         values = jax.lax.map(one_row, own, batch_size=block_size)
     given_x = distributions.gaussian_log_prob(z, mean, log_var).sum(axis=1)
     for draws in concrete:
-        given_x += distributions.exp_concrete_log_prob(*draws)
+        given_x += draws.log_posterior()
     return {"log_qz_given_x": given_x, **values}

@@ -52,22 +52,31 @@ def capacity_kl(
     return gamma * jnp.abs(batch_mean(kl, axis_name) - capacity)
 
 
-def linear_capacity(step: Scalar, *, c_max: Scalar, threshold: jax.Array) -> jax.Array:
+def linear_capacity(
+    step: Scalar,
+    *,
+    c_max: Scalar,
+    threshold: Scalar,
+    c_start: Scalar = 0.0,
+) -> jax.Array:
     r"""Capacity that grows linearly with training and then stays constant.
 
-    .. math:: C(t) = \min\left(C_{\max},\; C_{\max}\, t / T\right)
+    .. math:: C(t) = C_0 + (C_{\max} - C_0) \min(t / T,\; 1)
 
-    Burgess et al., Sec. 5; disentanglement_lib uses :math:`T = 100\,000`.
+    Burgess et al., Sec. 5, with :math:`C_0 = 0`; disentanglement_lib uses
+    :math:`T = 100\,000`.
 
     Args:
       step: t, number of steps done so far.
       c_max: final capacity, nats.
       threshold: T, number of steps after which the capacity is final.
+      c_start: capacity before the first step, nats.
 
     Returns:
-      ``[]`` nats, in [0, ``c_max``].
+      ``[]`` nats, between ``c_start`` and ``c_max``.
     """
-    return c_max * jnp.minimum(jnp.asarray(step, jnp.float32) / threshold, 1.0)
+    share = jnp.minimum(jnp.asarray(step, jnp.float32) / threshold, 1.0)
+    return c_start + (c_max - c_start) * share
 
 
 def normalize_beta(beta: Scalar, *, latents: int, pixels: int) -> jax.Array:

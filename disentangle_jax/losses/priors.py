@@ -8,31 +8,29 @@ import jax.numpy as jnp
 
 from disentangle_jax import distributions
 from disentangle_jax.losses._batch import check_codes
-from disentangle_jax.losses.aggregate import Concrete
+from disentangle_jax.losses.discrete import Discrete
 from disentangle_jax.types import check_groups
 
 
-def standard_log_prior(z: jax.Array, concrete: Sequence[Concrete] = ()) -> jax.Array:
+def standard_log_prior(z: jax.Array, concrete: Sequence[Discrete] = ()) -> jax.Array:
     r"""Log-density of each element under a prior that factorises.
 
-    The prior is :math:`\mathcal N(0, 1)` for each dimension, and uniform of the same
-    temperature for each Concrete variable. The density of a Concrete variable is that
-    of its logarithm, as in :func:`log_q_marginals`.
+    The prior is :math:`\mathcal N(0, 1)` for each dimension, and uniform for each
+    discrete variable: of the same temperature for a :class:`Concrete` one, whose
+    density is that of its logarithm, and 1/K for each value of a :class:`Categorical`
+    one.
 
     Couples the batch: no.
 
     Args:
       z: ``[B, D]`` draws of the Gaussian dimensions.
-      concrete: draws of C Concrete variables.
+      concrete: C discrete variables, :class:`Concrete` or :class:`Categorical`.
 
     Returns:
       ``[B, D + C]`` nats; any real number.
     """
     parts = [distributions.gaussian_log_prob(z, jnp.zeros_like(z), jnp.zeros_like(z))]
-    for log_y, logits, temperature in concrete:
-        uniform = jnp.zeros_like(logits)
-        value = distributions.exp_concrete_log_prob(log_y, uniform, temperature)
-        parts.append(value[:, None])
+    parts += [variable.log_prior()[:, None] for variable in concrete]
     return jnp.concatenate(parts, axis=1)
 
 
@@ -41,7 +39,7 @@ def correlated_log_prior(
     correlation: jax.Array,
     *,
     groups: Sequence[int],
-    concrete: Sequence[Concrete] = (),
+    concrete: Sequence[Discrete] = (),
 ) -> dict[str, jax.Array]:
     r"""Log-densities under a Gaussian prior whose dimensions are correlated.
 
@@ -51,7 +49,7 @@ def correlated_log_prior(
     where :math:`R_{dd}` has the rows and columns of R that belong to group d. With such
     a prior, term Ⓐ of :func:`hfvae_terms` matches the dependence between groups to that
     of the prior, instead of removing it (Esmaeili et al., "Structured Disentangled
-    Representations", Sec. 3). Concrete variables are uniform and independent of all
+    Representations", Sec. 3). Discrete variables are uniform and independent of all
     others.
 
     Couples the batch: no.
@@ -60,7 +58,7 @@ def correlated_log_prior(
       z: ``[B, D]`` draws of the Gaussian dimensions.
       correlation: R, ``[D, D]`` positive definite with ones on its diagonal.
       groups: sizes of contiguous groups of elements, which add up to D + C.
-      concrete: draws of C Concrete variables, which follow the D dimensions.
+      concrete: C discrete variables, which follow the D dimensions.
 
     Returns:
       Dict of nats, the keywords of :func:`hfvae_terms` and :func:`hfvae`:

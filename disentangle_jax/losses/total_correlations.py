@@ -15,13 +15,8 @@ from disentangle_jax.losses._objective import (
     elbo_terms,
     mean_reconstruction,
 )
-from disentangle_jax.losses.aggregate import (
-    Concrete,
-    aggregate_log_densities,
-    log_q_marginals,
-)
-from disentangle_jax.losses.decompositions import hfvae_terms_of, kl_decomposition
-from disentangle_jax.losses.priors import standard_log_prior
+from disentangle_jax.losses.aggregate import log_q_marginals
+from disentangle_jax.losses.decompositions import kl_decomposition
 from disentangle_jax.losses.reconstructions import bernoulli_reconstruction
 from disentangle_jax.types import Scalar
 
@@ -307,107 +302,3 @@ def anchor_vae(
     information = batch_mean(ratio, axis_name)
     loss = terms["reconstruction"] + terms["kl"] - lambda_ * information
     return loss, {**terms, "anchor_information": information}
-
-
-def hfvae(
-    x: jax.Array,
-    logits: jax.Array,
-    z: jax.Array,
-    mean: jax.Array,
-    log_var: jax.Array,
-    *,
-    beta: Scalar,
-    gamma: Scalar,
-    groups: Sequence[int],
-    dataset_size: Scalar | None,
-    alpha: Scalar = 1.0,
-    estimator: str = "stratified",
-    concrete: Sequence[Concrete] = (),
-    pairwise: jax.Array | None = None,
-    log_p_elements: jax.Array | None = None,
-    log_p_groups: jax.Array | None = None,
-    log_p_joint: jax.Array | None = None,
-    reconstruction: Reconstruction = bernoulli_reconstruction,
-    block_size: int | None = None,
-    axis_name: str | None = None,
-) -> Objective:
-    r"""Hierarchically factorised VAE: total correlation between and within groups.
-
-    .. math:: \frac1B \sum_i -\log p(x_i|z_i) + \alpha\,\text{②} +
-              \beta\,\text{Ⓐ} + \gamma\,\text{ⓘ} + \text{ⓘⓘ}
-
-    Esmaeili et al., "Structured Disentangled Representations", Eq. 4 and last row of
-    Table 1, with the terms of :func:`hfvae_terms`. Unit weights give the ELBO with the
-    sampled KL; one group per dimension gives :func:`beta_tc_vae`.
-
-    The prior is :func:`standard_log_prior` unless ``log_p_elements`` is given. The
-    posteriors are Gaussian, with the Concrete variables in ``concrete``. ``pairwise``
-    describes any other posterior; ``z`` and ``log_var`` are then not used.
-
-    Couples the batch: yes.
-
-    Args:
-      x, logits, z, mean, log_var, groups, dataset_size, estimator, concrete,
-        reconstruction, block_size, axis_name: see :mod:`losses`.
-      beta: weight of the total correlation between groups.
-      gamma: weight of the total correlation within groups.
-      alpha: weight of the mutual information.
-      pairwise: ``[B, B, E]`` log-densities; see :func:`pairwise_log_density`.
-      log_p_elements, log_p_groups, log_p_joint: as in :func:`hfvae_terms`; the first is
-        needed with ``pairwise``.
-
-    Returns:
-      ``[]`` loss in nats, and the terms ``reconstruction``, ``kl`` and its four parts.
-    """
-    name = "hfvae"
-    error = mean_reconstruction(name, reconstruction, x, logits, mean, axis_name)
-    options = {
-        "dataset_size": dataset_size,
-        "estimator": estimator,
-        "groups": groups,
-        "axis_name": axis_name,
-    }
-    if pairwise is None:
-        check_posterior(name, mean, log_var)
-        densities = log_q_marginals(
-            z, mean, log_var, concrete=concrete, block_size=block_size, **options
-        )
-        if log_p_elements is None:
-            log_p_elements = standard_log_prior(z, concrete)
-    else:
-        _check_with_pairwise(name, log_p_elements, block_size, concrete)
-        densities = aggregate_log_densities(pairwise, **options)
-    parts = hfvae_terms_of(
-        densities, log_p_elements, tuple(groups), log_p_groups, log_p_joint, axis_name
-    )
-    loss = (
-        error
-        + alpha * parts["mutual_information"]
-        + beta * parts["group_tc"]
-        + gamma * parts["within_group_tc"]
-        + parts["dimension_wise_kl"]
-    )
-    return loss, {"reconstruction": error, "kl": sum(parts.values()), **parts}
-
-
-def _check_with_pairwise(
-    function: str,
-    log_p_elements: jax.Array | None,
-    block_size: int | None,
-    concrete: Sequence[Concrete],
-) -> None:
-    if log_p_elements is None:
-        raise ValueError(
-            f"{function}: `log_p_elements` must be given with `pairwise`, got None. "
-            "Pass the log-density of each element under its prior."
-        )
-    if block_size is not None:
-        raise ValueError(
-            f"{function}: `block_size` must be None where `pairwise` is given, which "
-            f"already holds all pairs, got {block_size}."
-        )
-    if concrete:
-        raise ValueError(
-            f"{function}: `concrete` must be empty where `pairwise` is given, which "
-            f"holds all elements, got {len(concrete)} variables."
-        )

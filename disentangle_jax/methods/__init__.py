@@ -15,6 +15,7 @@ such as FactorVAE with its critic, have a step of their own.
 """
 
 from disentangle_jax.methods.absae import AbsAE as AbsAE
+from disentangle_jax.methods.absae_labelled import AbsAELabelled as AbsAELabelled
 from disentangle_jax.methods.definition import Hyperparameter as Hyperparameter
 from disentangle_jax.methods.definition import MethodDescription as MethodDescription
 from disentangle_jax.methods.definition import create as create

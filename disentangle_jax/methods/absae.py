@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -24,35 +24,36 @@ from disentangle_jax.methods.method import (
 from disentangle_jax.methods.relational_learner import RelationalLearner
 from disentangle_jax.types import State
 
-_PRIOR = "prior"  # Key of the mixture in the model state.
+PRIOR = "prior"  # Key of the mixture in the model state.
+
+HYPERPARAMETERS = {
+    "beta": Hyperparameter(0.2, doc="weight of the adversary"),
+    "gamma": Hyperparameter(1.0, doc="weight of the relational learner"),
+    "discriminator_learning_rate": Hyperparameter(
+        1e-4, positive=True, doc="learning rate of the discriminator"
+    ),
+    "relation_learning_rate": Hyperparameter(
+        1e-4, positive=True, doc="learning rate of the relational learner"
+    ),
+    "tau": Hyperparameter(
+        20.0, positive=True, doc="labelled images per combination of factors"
+    ),
+    "covariance_scale": Hyperparameter(
+        0.1, positive=True, doc="factor of the covariances in the first fit"
+    ),
+    "shrinkage": Hyperparameter(1.0, doc="shrinkage of the fit, in samples"),
+}
 
 
 @define(
     name="absae",
-    hyperparameters={
-        "beta": Hyperparameter(0.2, doc="weight of the adversary"),
-        "gamma": Hyperparameter(1.0, doc="weight of the relational learner"),
-        "discriminator_learning_rate": Hyperparameter(
-            1e-4, positive=True, doc="learning rate of the discriminator"
-        ),
-        "relation_learning_rate": Hyperparameter(
-            1e-4, positive=True, doc="learning rate of the relational learner"
-        ),
-        "tau": Hyperparameter(
-            20.0, positive=True, doc="labelled images per combination of factors"
-        ),
-        "covariance_scale": Hyperparameter(
-            0.1, positive=True, doc="factor of the covariances in the first fit"
-        ),
-        "shrinkage": Hyperparameter(1.0, doc="shrinkage of the fit, in samples"),
-        "label_weight": Hyperparameter(1.0, doc="weight of the labelled images"),
-    },
+    hyperparameters=HYPERPARAMETERS,
     reference='"Leveraging Relational Information for Learning Weakly Disentangled '
     'Representations", Sec. 3',
 )
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class AbsAE(Method):
-    r"""AbsAE with ReL: an adversarial autoencoder with a region per combination.
+    """AbsAE with ReL: an adversarial autoencoder with a region per combination.
 
     A deterministic autoencoder whose codes an adversary matches to a prior. During the
     warm-up the prior is U(-1, 1) in each dimension; then it is a mixture of one
@@ -72,12 +73,8 @@ class AbsAE(Method):
 
     Encoder, decoder, discriminator and ReL have an Adam each. Components of the mixture
     are drawn uniformly; the published code always draws component 0, an error. As
-    there, the discriminator sees no labels: they influence only the fit. With
-    ``labelled_batch``, which the paper does not have, 3 also adds, after the warm-up,
-    for codes z of labelled images of combination c and the ``label_weight``
-    :math:`\lambda`,
-
-    .. math:: - \frac{\lambda}{D} \log \mathcal N(z; \mu_c, \Sigma_c)
+    there, the discriminator sees no labels: they influence only the fit.
+    :class:`AbsAELabelled` is our variant that uses them in every step.
 
     Attributes:
       model: its parameters must have a part named "decoder".
@@ -89,7 +86,6 @@ class AbsAE(Method):
       warmup_steps: steps before the fit.
       refit_every: steps between later fits, without ``covariance_scale``, which the
         codes then already have; 0 for no later fit.
-      labelled_batch: labelled images per step; 0 for none, as in the paper.
       width: units in each layer of the discriminator and of ReL (1024 in the paper).
       depth: their number of hidden layers (3 in the paper's text, 4 in its code).
     """
@@ -102,7 +98,6 @@ class AbsAE(Method):
     relation_batch: int = 128
     warmup_steps: int = 1000
     refit_every: int = 0
-    labelled_batch: int = 0
     width: int = 1024
     depth: int = 4
 
@@ -112,17 +107,20 @@ class AbsAE(Method):
                 "absae: `axis_name` must be None: batch norm and the fit need the "
                 "whole batch; use jit on a mesh."
             )
-        lowest = {"relation_batch": 1, "warmup_steps": 0, "refit_every": 0}
-        for name, low in {**lowest, "labelled_batch": 0}.items():
-            if (value := getattr(self, name)) < low:
-                raise ValueError(
-                    f"absae: `{name}` must be at least {low}, got {value}."
-                )
+        self.check_at_least(relation_batch=1, warmup_steps=0, refit_every=0)
         if not self.factor_sizes:
             raise ValueError(
                 "absae: `factor_sizes` must not be empty: regions need labels."
             )
         _ = self.table  # Checks the relations.
+
+    def check_at_least(self, **lowest: int) -> None:
+        """Raises a ValueError where an option lies below the value given for it."""
+        for name, low in lowest.items():
+            if (value := getattr(self, name)) < low:
+                raise ValueError(
+                    f"absae: `{name}` must be at least {low}, got {value}."
+                )
 
     @functools.cached_property
     def table(self) -> data.RelationTable:
@@ -133,7 +131,8 @@ class AbsAE(Method):
         return data.relation_table(relations, self.factor_sizes)
 
     @property
-    def _latents(self) -> int:
+    def latents(self) -> int:
+        """D, number of latent dimensions."""
         return sum(self.latent_groups)
 
     @property
@@ -144,7 +143,7 @@ class AbsAE(Method):
     def _learner(self) -> RelationalLearner:
         return RelationalLearner(
             self.table,
-            self._latents,
+            self.latents,
             form=self.relation_loss,
             batch=self.relation_batch,
             width=self.width,
@@ -161,7 +160,7 @@ class AbsAE(Method):
             )
         encoder = dict(encoder)
         decoder = encoder.pop("decoder")
-        components, latents = self.table.components, self._latents
+        components, latents = self.table.components, self.latents
         codes = jnp.zeros((1, latents))
         params = {
             "encoder": encoder,
@@ -175,7 +174,7 @@ class AbsAE(Method):
             "present": jnp.zeros(components, bool),
         }
         opt_state = {name: self.optimizer.init(part) for name, part in params.items()}
-        return new_state(params, {**model_state, _PRIOR: prior}, opt_state)
+        return new_state(params, {**model_state, PRIOR: prior}, opt_state)
 
     def step(
         self, key: jax.Array, state: State, batch: Batch, hyper: Hyper
@@ -216,7 +215,7 @@ class AbsAE(Method):
         self, key: jax.Array, state: State, hyper: Hyper
     ) -> tuple[State, jax.Array]:
         """Updates the relational learner after the warm-up; also returns its error."""
-        prior = state.model_state[_PRIOR]
+        prior = state.model_state[PRIOR]
 
         def update(params, opt_state):
             error, grads = jax.value_and_grad(self._learner.loss)(params, key, prior)
@@ -237,10 +236,9 @@ class AbsAE(Method):
         self, keys: jax.Array, state: State, x: jax.Array, batch: Batch, hyper: Hyper
     ) -> tuple[State, Terms, jax.Array]:
         """Updates the encoder against the discriminator; also returns terms, codes."""
-        prior, rows, seen = state.model_state[_PRIOR], x.shape[0], x
-        if self.labelled_batch:
-            chosen, images = self._labelled(keys[0], batch["labelled"], hyper["tau"])
-            seen = jnp.concatenate([x, images])
+        rows = x.shape[0]
+        further, further_loss = self.supervision(keys[0], state, batch, hyper)
+        seen = jnp.concatenate([x, further])
 
         def loss(encoder):
             decoder = state.params["decoder"]
@@ -248,19 +246,9 @@ class AbsAE(Method):
             z = nets.encode(seen).mean
             logits = self._log_odds(state.params["discriminator"], z[:rows])
             game = losses.adversarial_prior_losses(logits, logits)
-            terms = {"generator": game["generator"]}
-            value = hyper["beta"] * game["generator"]
-            if self.labelled_batch:
-                own = losses.relation_loss(
-                    z[rows:],
-                    chosen,
-                    means=prior["means"],
-                    covariances=prior["covariances"],
-                ).mean()
-                warming = state.step < self.warmup_steps
-                terms["labelled"] = jnp.where(warming, 0.0, own / self._latents)
-                value += hyper["label_weight"] * terms["labelled"]
-            return value, (terms, z[:rows], left)
+            own, terms = further_loss(z[rows:])
+            terms = {"generator": game["generator"], **terms}
+            return hyper["beta"] * game["generator"] + own, (terms, z[:rows], left)
 
         (_, (terms, z, left)), grads = jax.value_and_grad(loss, has_aux=True)(
             state.params["encoder"]
@@ -268,6 +256,16 @@ class AbsAE(Method):
         state = state._replace(model_state={**state.model_state, **left})
         state = self._update(state, "encoder", grads, hyper["learning_rate"])
         return state, terms, z
+
+    def supervision(
+        self, key: jax.Array, state: State, batch: Batch, hyper: Hyper
+    ) -> tuple[jax.Array, Callable[[jax.Array], tuple[jax.Array | float, Terms]]]:
+        """Returns images that the encoder also sees, and the loss of their codes.
+
+        Here there are none.
+        """
+        del key, state, hyper
+        return as_unit_interval(batch["image"][:0]), lambda z: (0.0, {})
 
     def _discriminator_step(
         self, keys: jax.Array, state: State, z: jax.Array, hyper: Hyper
@@ -309,25 +307,14 @@ class AbsAE(Method):
     def _log_odds(self, params: dict, z: jax.Array) -> jax.Array:
         return self._discriminator.apply({"params": params}, z)
 
-    def _labelled(
-        self, key: jax.Array, labelled: dict, tau: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """Draws labelled images, uniformly over the combinations that have any."""
-        which, where = jax.random.split(key)
-        known = jnp.minimum(labelled["count"], tau.astype(jnp.int32))
-        shape = (self.labelled_batch,)
-        chosen = jax.random.categorical(which, _log_weights(known > 0), shape=shape)
-        place = jax.random.randint(where, shape, 0, jnp.maximum(known[chosen], 1))
-        return chosen, as_unit_interval(labelled["image"][chosen, place])
-
     def networks(self, state: State) -> Networks:
         params = {**state.params["encoder"], "decoder": state.params["decoder"]}
         return self.networks_at(params, _statistics(state))
 
     def prior(self, key: jax.Array, state: State, n: int) -> jax.Array:
         """Returns codes ``[n, D]``, uniformly over the regions that are present."""
-        prior = state.model_state[_PRIOR]
-        weights = _log_weights(prior["present"])
+        prior = state.model_state[PRIOR]
+        weights = log_weights(prior["present"])
         return distributions.gaussian_mixture_sample(
             key, n, prior["means"], prior["covariances"], weights
         )[0]
@@ -369,33 +356,38 @@ class AbsAE(Method):
             shrinkage=hyper["shrinkage"],
         )
         prior = {"means": means, "covariances": covariances, "present": present}
-        return state._replace(model_state={**state.model_state, _PRIOR: prior})
+        return state._replace(model_state={**state.model_state, PRIOR: prior})
 
     def log_densities(self, state: State, z: jax.Array) -> jax.Array:
         """Returns the log-density ``[N, C]`` of codes ``z [N, D]`` in each region.
 
         It is in nats, and -inf for absent regions, which all are before the fit.
         """
-        prior = state.model_state[_PRIOR]
+        prior = state.model_state[PRIOR]
         values = distributions.gaussian_component_log_prob(
             z, prior["means"], prior["covariances"]
         )
         return jnp.where(prior["present"][None], values, -jnp.inf)
 
+    def readout(self, state: State, z: jax.Array) -> jax.Array:
+        """Returns the factors ``[N, K]`` of the region of codes ``z`` (Sec. 4.5)."""
+        region = self.log_densities(state, z).argmax(axis=1)
+        return jnp.stack(jnp.unravel_index(region, self.factor_sizes), axis=1)
+
     def means(self, state: State) -> jax.Array:
         """Returns the means ``[C, D]`` of the regions."""
-        return state.model_state[_PRIOR]["means"]
+        return state.model_state[PRIOR]["means"]
 
     def draw(self, key: jax.Array, state: State, region: jax.Array) -> jax.Array:
         """Returns codes ``[N, D]`` drawn from the regions ``[N]``."""
-        prior = state.model_state[_PRIOR]
+        prior = state.model_state[PRIOR]
         return distributions.gaussian_component_sample(
             key, region, prior["means"], prior["covariances"]
         )
 
     def symbol(self, key: jax.Array, state: State, relation: jax.Array) -> jax.Array:
         """Returns vectors ``[N, S]`` that denote the relations ``[N]``."""
-        return self._learner.symbol(key, state.model_state[_PRIOR], relation)
+        return self._learner.symbol(key, state.model_state[PRIOR], relation)
 
     def relate(
         self, state: State, symbol: jax.Array, *operands: jax.Array
@@ -410,7 +402,7 @@ def _largest_tau(hypers: Sequence[Mapping[str, float]]) -> int:
 
 def _statistics(state: State) -> dict:
     """Returns the state of the networks, without the mixture."""
-    return {name: v for name, v in state.model_state.items() if name != _PRIOR}
+    return {name: v for name, v in state.model_state.items() if name != PRIOR}
 
 
 def _with_part(state: State, part: str, params: Any, opt_state: Any) -> State:
@@ -420,6 +412,6 @@ def _with_part(state: State, part: str, params: Any, opt_state: Any) -> State:
     )
 
 
-def _log_weights(present: jax.Array) -> jax.Array:
+def log_weights(present: jax.Array) -> jax.Array:
     """Returns equal log-weights of what is present, or of everything if nothing is."""
     return jnp.where(present | ~present.any(), 0.0, -jnp.inf)

@@ -54,14 +54,14 @@ class Hyperparameter:
             raise ValueError(
                 f"config: `{field}` must be set; add --config.{field}=VALUE."
             )
-        above = value > 0 if self.positive else True
-        in_range = above and self.low <= value <= self.high
-        if not (in_range and math.isfinite(value)):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        above = is_number and (value > 0 or not self.positive)
+        if not (above and self.low <= value <= self.high and math.isfinite(value)):
             sign = "non-negative" if self.low == 0 else f"at least {self.low:g}"
             sign = "positive" if self.positive else sign
             bound = "" if self.high == math.inf else f" and at most {self.high:g}"
             raise ValueError(
-                f"config: `{field}` must be {sign}{bound} and finite, got {value}."
+                f"config: `{field}` must be {sign}{bound} and finite, got {value!r}."
             )
         return float(value)
 

@@ -53,9 +53,10 @@ class HFVAE(GradientMethod):
     A Concrete variable is one element of the objective. The density of the continuous
     variables of example i under the posterior of example j is conditioned on j's own
     discrete draw, as in the authors' code: exact densities of all pairs would need B²
-    passes through the encoder. Densities are those of the logarithms of the Concrete
-    variables, which do not underflow; the loss is the same, since its terms are ratios
-    of densities at one point.
+    passes through the encoder. `concrete_density` chooses the density of the Concrete
+    variables in the terms. ``"relaxed"`` densities are those of their logarithms, which
+    do not underflow; the loss is the same, since its terms are ratios of densities at
+    one point.
 
     A code, ``Posterior.mean`` ``[B, D + M]``, consists of the means of the D continuous
     variables given the most probable classes, and of these classes as one-hot vectors
@@ -69,6 +70,10 @@ class HFVAE(GradientMethod):
       dataset_size: number of training examples.
       estimator: estimator of the aggregate posterior; see
         :func:`losses.aggregate_log_densities`.
+      concrete_density: which density of the Concrete variables the terms use:
+        ``"pmf"``, that of the authors' code; ``"relaxed"``; ``"exact"``; or
+        ``"exact_stopped"``, our own estimator. :func:`losses.hfvae` describes each and
+        the bias of its gradient.
       groups: sizes of the contiguous groups of elements, continuous variables first;
         None for those of the model.
       correlation: correlation of the prior of the continuous variables. None: none. A
@@ -80,11 +85,14 @@ class HFVAE(GradientMethod):
 
     dataset_size: int | None = None
     estimator: str = "stratified"
+    concrete_density: str = "pmf"
     groups: Sequence[int] | None = None
     correlation: str | Sequence[Sequence[float]] | None = None
 
     def __post_init__(self) -> None:
-        _ = self._groups, self._prior_correlation  # Checks the options.
+        # These check the options.
+        _ = self._groups, self._prior_correlation
+        losses.with_density((), self.concrete_density)
 
     @functools.cached_property
     def discrete(self) -> tuple[int, ...]:
@@ -173,6 +181,7 @@ class HFVAE(GradientMethod):
             groups=self._groups,
             dataset_size=self.dataset_size,
             concrete=drawn,
+            concrete_density=self.concrete_density,
             estimator=self.estimator,
             reconstruction=self.likelihood.loss,
             axis_name=self.axis_name,
@@ -192,7 +201,10 @@ class HFVAE(GradientMethod):
             return {}, 0.0
         learned, fixed = self._prior_correlation(params), jax.lax.stop_gradient
         prior = losses.correlated_log_prior(
-            z, fixed(learned), groups=self._groups, concrete=drawn
+            z,
+            fixed(learned),
+            groups=self._groups,
+            concrete=losses.with_density(drawn, self.concrete_density),
         )
         seen = losses.correlated_log_prior(fixed(z), learned, groups=(self._dims,))
         fit = -seen["log_p_joint"].mean()

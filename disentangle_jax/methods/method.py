@@ -120,6 +120,14 @@ class Method:
         continuous = sum(self.latent_groups) - sum(self.discrete)
         return sampling.prior(key, n, continuous, discrete=self.discrete)
 
+    def readout(self, state: State, z: jax.Array) -> jax.Array:
+        """Returns the codes ``[N, R]`` that a comparison of methods scores.
+
+        They are the codes ``z [N, D]`` unless a method infers factors from them.
+        """
+        del state
+        return z
+
     def constant_shapes(
         self, dataset: data.Dataset, hypers: Sequence[Mapping[str, float]]
     ) -> dict[str, Any]:

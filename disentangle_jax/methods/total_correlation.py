@@ -16,11 +16,18 @@ from disentangle_jax.methods.gradient import one_objective
     reference='Chen et al., "Isolating Sources of Disentanglement in VAEs", Eq. 4',
 )
 def beta_tc_vae(
-    model, optimizer, *, likelihood, axis_name, dataset_size, estimator="stratified"
+    model,
+    optimizer,
+    *,
+    likelihood,
+    axis_name,
+    dataset_size,
+    estimator="stratified",
+    kl="sampled",
 ):
     """Returns a beta-TCVAE, which weights the three parts of the KL divergence."""
     objective = functools.partial(
-        losses.beta_tc_vae, dataset_size=dataset_size, estimator=estimator
+        losses.beta_tc_vae, dataset_size=dataset_size, estimator=estimator, kl=kl
     )
     return one_objective(model, objective, optimizer, likelihood, axis_name)
 
@@ -38,5 +45,40 @@ def information_dropout(
     """Returns information dropout: a bottleneck with a total correlation."""
     objective = functools.partial(
         losses.information_dropout, dataset_size=dataset_size, estimator=estimator
+    )
+    return one_objective(model, objective, optimizer, likelihood, axis_name)
+
+
+@define(
+    hyperparameters={
+        "lambda_": Hyperparameter(doc="weight of the anchors' mutual information"),
+    },
+    reference='Gao et al., "Auto-Encoding Total Correlation Explanation"',
+)
+def anchor_vae(
+    model,
+    optimizer,
+    *,
+    likelihood,
+    axis_name,
+    dataset_size,
+    anchors=(0,),
+    estimator="stratified",
+):
+    """Returns an AnchorVAE, which rewards the information of some latents on x.
+
+    Its option `anchors` holds the indices of these latents.
+    """
+    latents = sum(model.latent_groups)
+    if not anchors or not all(0 <= index < latents for index in anchors):
+        raise ValueError(
+            f"anchor_vae: `anchors` must be indices of the {latents} latents, at least "
+            f"one, got {anchors}."
+        )
+    objective = functools.partial(
+        losses.anchor_vae,
+        anchors=tuple(anchors),
+        dataset_size=dataset_size,
+        estimator=estimator,
     )
     return one_objective(model, objective, optimizer, likelihood, axis_name)

@@ -31,14 +31,17 @@ def beta_vae(model, optimizer, *, likelihood, axis_name, kl="analytic"):
         "threshold": Hyperparameter(
             100_000.0, positive=True, doc="step from which the capacity is final"
         ),
+        "c_start": Hyperparameter(0.0, doc="capacity before the first step in nats"),
     },
     reference='Burgess et al., "Understanding disentangling in beta-VAE", Eq. 8',
 )
 def annealed_vae(model, optimizer, *, likelihood, axis_name):
     """Returns a VAE whose KL divergence follows a capacity that grows linearly."""
 
-    def objective(*arrays, step, c_max, threshold, **others):
-        capacity = losses.linear_capacity(step, c_max=c_max, threshold=threshold)
+    def objective(*arrays, step, c_max, threshold, c_start, **others):
+        capacity = losses.linear_capacity(
+            step, c_max=c_max, threshold=threshold, c_start=c_start
+        )
         return losses.annealed_vae(*arrays, capacity=capacity, **others)
 
     return one_objective(model, objective, optimizer, likelihood, axis_name)
@@ -61,7 +64,7 @@ def info_vae(model, optimizer, *, likelihood, axis_name, kernel="rbf"):
     hyperparameters={"beta": Hyperparameter(1.0, doc="weight of the KL divergence")},
     reference='Zhao et al., "Learning Hierarchical Features from Generative Models"',
 )
-def vlae(model, optimizer, *, likelihood, axis_name, latent_groups):
+def vlae(model, optimizer, *, likelihood, axis_name, latent_groups, kl="analytic"):
     """Returns a variational ladder autoencoder, which logs the KL of each rung."""
-    objective = functools.partial(losses.vlae, latent_groups=latent_groups)
+    objective = functools.partial(losses.vlae, latent_groups=latent_groups, kl=kl)
     return one_objective(model, objective, optimizer, likelihood, axis_name)

@@ -1,10 +1,12 @@
 """How a score describes itself, and how scores are found by name."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from disentangle_jax.registry import Registry
+from disentangle_jax.types import unknown_name
 
 Function = TypeVar("Function", bound=Callable)
 _COSTS = ("fast", "medium", "slow")
@@ -19,15 +21,19 @@ class ScoreDescription:
       keys: each key that the score returns and its meaning; the first is the headline.
       range: smallest and largest possible headline.
       higher_is_better: direction; None for quantities without one.
-      needs: the inputs. "factors": codes and factors (the interventional scores also
-        take an encoder and a dataset); "full grid": the same, with every combination of
-        factor values exactly once; "codes": codes alone; or a phrase for other inputs.
+      needs: the inputs. "factors": codes and factors; "full grid": the same, with every
+        combination of factor values exactly once; "codes": codes alone; or a phrase
+        for other inputs.
+      interventional: whether the score also takes an encoder and a dataset, from which
+        it samples images with chosen factors.
       deterministic: whether the value is the same for every seed.
       cost: "fast" (below about a second at 10,000 rows and 10 latents on two cores),
         "medium" (seconds) or "slow" (longer).
       groups: whether the score takes ``groups=``.
       invariant_to: maps of single latents that leave the score unchanged, up to
         rounding: "permutation", "shift", "scale" (per latent), "global_scale".
+      options: arguments of the score that a name in parentheses may set, and the values
+        of each: ``dci(estimator=gbt_exact)``.
       matrices: title and caption of the heat map of each entry of ``Score.matrices``
         that is stored beside the score.
       interval: function ``(score, bootstrap) -> {key: [R] values}`` of the score on R
@@ -39,10 +45,12 @@ class ScoreDescription:
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool | None = True
     needs: str = "factors"
+    interventional: bool = False
     deterministic: bool = True
     cost: str = "fast"
     groups: bool = False
     invariant_to: tuple[str, ...] = ("permutation", "shift", "scale")
+    options: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     matrices: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     interval: Callable | None = None
     reference: str = ""
@@ -78,14 +86,44 @@ def define(**fields: Any) -> Callable[[Function], Function]:
 
 
 def get(name: str, function: str = "get", argument: str = "name") -> Callable:
-    """Returns the score called `name` (or ``package.module:name``)."""
-    score = _SCORES.get(name, function, argument)
+    """Returns the score called `name` (or ``package.module:name``).
+
+    A name such as ``dci(estimator=gbt_exact)`` returns the score with these options;
+    its ``__name__`` then contains them.
+    """
+    plain, bracket, text = name.partition("(")
+    score = _SCORES.get(plain, function, argument)
     if not isinstance(score.description, ScoreDescription):
         raise ValueError(
             f"{function}: `{argument}` must name a score, and {name!r} is none: "
             "decorate it with `metrics.define`."
         )
-    return score
+    return _with_options(score, name, text, function, argument) if bracket else score
+
+
+def _with_options(
+    score: Callable, name: str, text: str, function: str, argument: str
+) -> Callable:
+    """Returns a score with the options of ``option=value, …)``."""
+    options = {}
+    for part in text.removesuffix(")").split(","):
+        option, equals, value = (word.strip() for word in part.partition("="))
+        if not (text.endswith(")") and equals):
+            raise ValueError(
+                f"{function}: `{argument}` must be a name or name(option=value), got "
+                f"{name!r}."
+            )
+        known = score.description.options
+        if option not in known:
+            raise unknown_name(f"{function}: {name}", "option", option, known)
+        if value not in known[option]:
+            raise unknown_name(f"{function}: {name}", option, value, known[option])
+        options[option] = value
+    chosen = functools.partial(score, **options)
+    listed = ", ".join(f"{option}={value}" for option, value in options.items())
+    chosen.__name__ = f"{score.__name__}({listed})"
+    chosen.description = score.description
+    return chosen
 
 
 def names(

@@ -14,6 +14,7 @@ from disentangle_jax.metrics.inputs import (
     codes_alone,
 )
 from disentangle_jax.metrics.intervals import Bootstrap
+from disentangle_jax.registry import split_names
 from disentangle_jax.types import unknown_name
 
 _NEEDS = ("factors", "codes", "full grid")  # what `evaluate` can supply
@@ -75,8 +76,9 @@ def check_scores(
     """Returns the functions of scores that `evaluate` takes, by their names.
 
     Args:
-      scores: names, ``package.module:name`` for scores outside the library; one string
-        with commas, or "all" for all fast and medium scores of codes and factors.
+      scores: names, ``package.module:name`` for scores outside the library, options in
+        parentheses (``dci(estimator=gbt_exact)``); one string with commas, or "all" for
+        all fast and medium scores of codes and factors.
       function: the public function that was called, for the error.
       argument: its argument that holds the names.
 
@@ -86,11 +88,12 @@ def check_scores(
     if scores == "all":
         scores = names(needs=("factors", "codes"), cost=("fast", "medium"))
     elif isinstance(scores, str):
-        scores = tuple(s.strip() for s in scores.split(","))
+        scores = split_names(scores)
     known = names(needs=_NEEDS)
     found: dict[str, Callable] = {}
     for name in scores:
-        if ":" not in name and name not in known:
+        text = name if isinstance(name, str) else ""
+        if ":" not in text and text.partition("(")[0] not in known:
             raise unknown_name(function, argument, name, known)
         score = get(name, function, argument)
         if score.description.needs not in _NEEDS:
@@ -128,6 +131,7 @@ def evaluate(
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
     groups: Sequence[int] | None = None,
+    interventions: tuple[Callable, Any] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     intervals: bool = False,
     resamples: int = 200,
@@ -147,6 +151,8 @@ def evaluate(
       factors_test: ``[M, K]`` factors of the held-out codes.
       groups: sizes of multi-dimensional latent variables; scores without a definition
         for them are computed over single dimensions, as their settings show.
+      interventions: ``(encode_fn, dataset)`` from which interventional scores sample
+        images with chosen factors; None: from the rows of `codes`.
       options: further arguments of scores, ``{"mig": {"bins": 40}}``.
       intervals: also compute bootstrap 95 % intervals of the scores that have them: of
         tables and covariances by resampling the training rows, of accuracies by
@@ -157,7 +163,7 @@ def evaluate(
     Returns:
       ``{name: Score}`` in the requested order; see `Evaluation`. A score that cannot be
       computed on these arrays does not fail the others: its values are NaN, and the
-      reason is in ``errors``.
+      reason is in ``errors``, as for every value that is NaN.
     """
     if factors is None:
         arrays = codes_alone(check_codes("evaluate", "codes", codes))
@@ -174,16 +180,25 @@ def evaluate(
         shared: dict[str, Any] = {"seed": seed}
         if descriptions[name].groups and groups is not None:
             shared["groups"] = groups
+        sampled = interventions if descriptions[name].interventional else None
         try:
             if factors is None and descriptions[name].needs != "codes":
                 raise ValueError(f"{name}: needs factors, and there are none.")
             results[name] = score(
-                codes, factors, codes_test=codes_test, factors_test=factors_test,
+                *(sampled or (codes, factors)),
+                codes_test=codes_test,
+                factors_test=factors_test,
                 **shared | options.get(name, {}),
-            )  # fmt: skip
+            )
         except (ValueError, ArithmeticError) as error:
             results[name] = Score(dict.fromkeys(descriptions[name].keys, math.nan), {})
             errors[name] = str(error)
+        undefined = [key for key, value in results[name].items() if math.isnan(value)]
+        if undefined and name not in errors:
+            errors[name] = (
+                f"{name}: {', '.join(undefined)} is not defined for these codes and "
+                "factors, as where a code is constant."
+            )
         if intervals:
             bootstrap.add_intervals(results[name], descriptions[name].interval)
     return Evaluation(results, errors, descriptions)

@@ -245,6 +245,7 @@ def _dci_interval(score: Score, bootstrap: Bootstrap) -> dict[str, np.ndarray]:
     },
     cost="medium",
     groups=True,
+    options={"estimator": tuple(ESTIMATORS)},
     matrices={
         "importance": (
             "Which latents predict each factor",

@@ -186,6 +186,11 @@ def is_continuous(column: np.ndarray) -> bool:
 
 def to_numpy(function: str, argument: str, value: ArrayLike) -> np.ndarray:
     """Returns a finite float or integer NumPy array, or raises."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            f"{function}: `{argument}` must be an array without a mask, got a masked "
+            "array, whose masked values would be taken as numbers. Remove those rows."
+        )
     if hasattr(value, "detach"):  # a torch tensor, perhaps with gradients
         value = value.detach().cpu()
     try:

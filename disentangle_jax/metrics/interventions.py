@@ -64,7 +64,7 @@ def _held_factor_batches(
                 drawn[v, 1, :, held[v]] = drawn[v, 0, :, held[v]]
             else:
                 drawn[v, 0, :, held[v]] = drawn[v, 0, 0, held[v]]
-        return held, source.lookup(drawn)
+        return held, source.lookup(drawn, rs)
     held = rs.randint(factors, size=votes)
     rows = np.empty((votes, 1 + pairs, batch), np.int64)
     for k in range(factors):
@@ -134,6 +134,7 @@ def _accuracy_interval(key: str) -> Callable:
         "chance_corrected": "the score rescaled so that chance is 0 (1 is best)",
     },
     deterministic=False,
+    interventional=True,
     cost="medium",
     invariant_to=("shift",),
     interval=_accuracy_interval("beta_vae_score"),
@@ -201,6 +202,7 @@ def beta_vae_score(
         "active_latents": "number of latents that vote",
     },
     deterministic=False,
+    interventional=True,
     invariant_to=("permutation", "shift"),
     interval=_accuracy_interval("factor_vae_score"),
     reference="Kim & Mnih 2018, Disentangling by Factorising",
@@ -249,7 +251,8 @@ def factor_vae_score(
     source = source_of(name, encode_fn, dataset, encode_batch)
     rs = np.random.RandomState(seed)
     if source.lookup is not None:
-        wide = source.lookup(draw_factors(rs, source.sizes, num_variance_estimate))
+        wide = draw_factors(rs, source.sizes, num_variance_estimate)
+        wide = source.lookup(wide, rs)
     elif len(source.labels) <= num_variance_estimate:
         wide = np.arange(len(source.labels))
     else:
@@ -293,7 +296,7 @@ def _varied_factor_batches(
         for k, size in enumerate(source.sizes):
             own = varied == k
             drawn[own, :, k] = rs.randint(size, size=(own.sum(), batch))
-        return varied, source.lookup(drawn)
+        return varied, source.lookup(drawn, rs)
     # With coarse bins the other factors agree in more than one row.
     coarse = equal_width_labels(source.labels, bins)
     rows = np.empty((votes, batch), np.int64)
@@ -324,6 +327,7 @@ def _z_max_var_interval(score: Score, bootstrap: Bootstrap) -> dict[str, np.ndar
         "accuracy": "the same accuracy before rescaling (1 is best)",
     },
     deterministic=False,
+    interventional=True,
     invariant_to=("permutation", "shift"),
     interval=_z_max_var_interval,
     reference="Kim et al. 2019, Relevance Factor VAE",

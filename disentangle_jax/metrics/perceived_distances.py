@@ -109,5 +109,6 @@ def _images_of(dataset: Any) -> Callable[[np.ndarray], jax.Array]:
     """Returns a function from factors ``[B, K]`` to images ``[B, …]``."""
     render = getattr(dataset, "render", None)
     if render is not None:
-        return jax.jit(render)
+        shrink = getattr(dataset, "shrink", lambda images: images)
+        return jax.jit(lambda factors: shrink(render(factors)))
     return lambda factors: jnp.asarray(dataset.images(dataset.index_of(factors)))

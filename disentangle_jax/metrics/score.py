@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from disentangle_jax import files as files_lib
 from disentangle_jax.metrics.comparison import Comparison
 from disentangle_jax.metrics.descriptions import describe, names
 from disentangle_jax.metrics.evaluation import Evaluation, evaluate, table
@@ -58,6 +59,12 @@ def _score_list() -> str:
     return "\n".join(lines)
 
 
+def _seed(text: str) -> int:
+    if not (text.isdecimal() and int(text) < 2**32):
+        raise argparse.ArgumentTypeError(f"must lie in [0, 2**32), got {text}")
+    return int(text)
+
+
 def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -80,7 +87,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--intervals", action="store_true", help="add bootstrap 95 %% intervals"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of random choices")
+    parser.add_argument("--seed", type=_seed, default=0, help="seed of random choices")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument(
         "--csv", metavar="FILE", help="write a CSV file, a row per value"
@@ -92,14 +99,12 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 def _read(file: str) -> dict[str, np.ndarray]:
     """Returns the arrays of a file of codes."""
-    try:
-        with np.load(file) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-    except (OSError, ValueError, AttributeError) as error:
-        raise ValueError(f"score: cannot read {file}: {error}") from None
+    if not pathlib.Path(file).is_file():
+        raise ValueError(f"there is no file {file}.")
+    arrays = files_lib.read_arrays(file)
     if not {"codes", "factors"} <= set(arrays):
         raise ValueError(
-            f"score: {file} must hold `codes` and `factors`, it holds "
+            f"{file} must hold `codes` and `factors`, it holds "
             f"{', '.join(sorted(arrays)) or 'nothing'}."
         )
     return arrays
@@ -108,7 +113,12 @@ def _read(file: str) -> dict[str, np.ndarray]:
 def _evaluated(arrays: dict[str, np.ndarray], options: Any) -> Evaluation:
     groups = arrays.get("groups")
     if options.groups:
-        groups = [int(size) for size in options.groups.split(",")]
+        sizes = options.groups.split(",")
+        if not all(size.strip().isdecimal() for size in sizes):
+            raise ValueError(
+                f"--groups: must be sizes such as 2,2,2, got {options.groups!r}."
+            )
+        groups = [int(size) for size in sizes]
     return evaluate(
         arrays["codes"],
         arrays["factors"],
@@ -165,15 +175,15 @@ def main(
     options = _parser(prog).parse_args(argv)
     try:
         if len(set(options.files)) != len(options.files):
-            raise ValueError("score: each file must be named once.")
+            raise ValueError("each file must be named once.")
         files = [_read(file) for file in options.files]
         found = Comparison(
             {name: _evaluated(own, options) for name, own in zip(options.files, files)}
         )
         if options.csv:
             _write_csv(found, pathlib.Path(options.csv))
-    except (ValueError, OSError) as error:
-        print(error, file=sys.stderr)
+    except (ValueError, TypeError, OSError, MemoryError) as error:
+        print(f"score: {str(error) or 'out of memory'}", file=sys.stderr)
         return 2
     if options.intervals and not _same_rows(files):
         for evaluation in found.values():  # Differences would not be paired.

@@ -3,7 +3,8 @@
 They take either ``(encode_fn, dataset)``, where
 
 * ``encode_fn(images) -> [B, D]`` codes (or a `Posterior`, whose mean is used),
-* ``dataset`` has ``images(indices)``, ``index_of(factors)`` and ``factor_sizes``,
+* ``dataset`` has ``images(indices)``, ``index_of(factors)`` and ``factor_sizes``
+  (and ``copies``, where several images show one combination, one after the other),
 
 or arrays ``(codes, factors)``. Arrays that hold every combination of factor values
 exactly once (a full grid) are a look-up table of the same kind. Other arrays are
@@ -31,7 +32,8 @@ class Source:
 
     Attributes:
       sizes: number of values of each factor.
-      lookup: function from factor values ``[..., K]`` to indices ``[...]``; None for
+      lookup: function from factor values ``[..., K]``, and a ``RandomState`` that
+        chooses among copies (None for the first), to indices ``[...]``; None for
         conditional sampling.
       codes_of: function from n distinct indices to their codes ``[n, D]``.
       labels: ``[N, K]`` for conditional sampling, else None.
@@ -39,7 +41,7 @@ class Source:
     """
 
     sizes: tuple[int, ...]
-    lookup: Callable[[np.ndarray], np.ndarray] | None
+    lookup: Callable[..., np.ndarray] | None
     codes_of: Callable[[np.ndarray], np.ndarray]
     labels: np.ndarray | None
     settings: dict[str, Any]
@@ -67,8 +69,14 @@ def source_of(function: str, first: Any, second: Any, encode_batch: int) -> Sour
         return _source_of_arrays(function, first, second)
     check_dataset(function, second, " Pass (codes, factors) arrays instead.")
 
-    def lookup(factors: np.ndarray) -> np.ndarray:
+    copies = getattr(second, "copies", 1)
+
+    def lookup(
+        factors: np.ndarray, rs: np.random.RandomState | None = None
+    ) -> np.ndarray:
         flat = np.asarray(second.index_of(factors.reshape(-1, factors.shape[-1])))
+        if copies > 1 and rs is not None:
+            flat = flat + rs.randint(copies, size=len(flat))
         return flat.reshape(factors.shape[:-1])
 
     def encode(indices: np.ndarray) -> np.ndarray:
@@ -100,7 +108,9 @@ def _source_of_arrays(function: str, codes: Any, factors: Any) -> Source:
     table = arrays.codes[np.argsort(place)]
     return Source(
         arrays.sizes,
-        lambda f: np.ravel_multi_index(tuple(np.moveaxis(f, -1, 0)), arrays.sizes),
+        lambda f, rs=None: np.ravel_multi_index(
+            tuple(np.moveaxis(f, -1, 0)), arrays.sizes
+        ),
         lambda rows: table[rows],
         None,
         arrays.settings(sampling="full grid of the arrays"),

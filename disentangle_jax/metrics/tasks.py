@@ -215,7 +215,7 @@ def _fairness_rows(
     """Returns training rows, their labels, and the rows to draw for each factor."""
     if source.lookup is not None:
         labels = draw_factors(rs, source.sizes, num_train)
-        train = source.lookup(labels)
+        train = source.lookup(labels, rs)
     else:
         train = rs.permutation(len(source.labels))[:num_train]
         labels = source.labels[train]
@@ -224,7 +224,7 @@ def _fairness_rows(
         if source.lookup is not None:
             base = draw_factors(rs, source.sizes, size * per_class)
             base[:, s] = np.repeat(np.arange(size), per_class)
-            points.append(source.lookup(base).reshape(size, per_class))
+            points.append(source.lookup(base, rs).reshape(size, per_class))
         else:
             sampler = Conditional(source.labels[:, s])
             values = np.arange(len(sampler.values))
@@ -239,6 +239,7 @@ def _fairness_rows(
         "worst": "the same for the worst pair of factors (lower is better)",
     },
     higher_is_better=False,
+    interventional=True,
     deterministic=False,
     cost="slow",
     reference="Locatello et al. 2019, On the Fairness of Disentangled Representations",

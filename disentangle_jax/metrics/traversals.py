@@ -73,6 +73,7 @@ def _components(z: np.ndarray, rs: np.random.RandomState) -> dict[str, float]:
         "same_order": "the nearer of two factor values has the nearer code (1 is best)",
     },
     needs="full grid",
+    interventional=True,
     deterministic=False,
     invariant_to=("permutation", "shift", "global_scale"),
     reference="Michlo et al. 2023, Overlooked Implications of the Reconstruction Loss "

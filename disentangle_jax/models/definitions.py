@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import math
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -100,11 +101,44 @@ def create(name: str, image_shape: Sequence[int], **overrides: Any) -> nn.Module
             raise types.unknown_name(
                 f"models.create({name!r})", "overrides", override, description.overrides
             )
+    for override, value in overrides.items():
+        _check_size(name, override, value, description.overrides[override])
     if "nonlinearity" in overrides:
         layers.nonlinearity(overrides["nonlinearity"])
+    if "dtype" in overrides:
+        _check_dtype(name, overrides["dtype"])
     if overrides.get("initializer") is not None:
         initializers.initializer(overrides["initializer"])
     return build(image_shape, **overrides)
+
+
+def _check_dtype(name: str, dtype: Any) -> None:
+    try:
+        fits = jnp.issubdtype(jnp.dtype(dtype), jnp.floating)
+    except TypeError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"models.create({name!r}): `dtype` must be a type of real numbers such as "
+            f"bfloat16, got {dtype!r}."
+        )
+
+
+def _check_size(name: str, override: str, value: Any, default: Any) -> None:
+    """Raises where a size of a network is not a positive integer."""
+    if isinstance(value, tuple | list):
+        for part in value:
+            _check_size(name, override, part, default)
+        return
+    counts = type(default) is int or override == "latent_dim"
+    maybe = default is None or isinstance(default, tuple)
+    if not counts and not (maybe and isinstance(value, int | float)):
+        return
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+        raise ValueError(
+            f"models.create({name!r}): `{override}` must be positive and whole, got "
+            f"{value!r}."
+        )
 
 
 def _check_shape(name: str, counts: bool, image_shape: tuple[int, ...]) -> None:

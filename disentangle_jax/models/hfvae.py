@@ -1,8 +1,9 @@
-"""The MLPs of HFVAE ("Structured Disentangled Representations")."""
+"""The networks of HFVAE ("Structured Disentangled Representations")."""
 
 import math
 from collections.abc import Sequence
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
@@ -144,6 +145,131 @@ def hfvae_mlp(
         head_width=head_width or (400 if large else 200),
         nonlinearity=nonlinearity,
         decoder_nonlinearity=decoder_nonlinearity or ("tanh" if large else "relu"),
+        initializer=initializer,
+        dtype=dtype,
+    )
+
+
+class HierarchicalConv(Network):
+    """Convolutions with batch norm, for faces at 64 px.
+
+    The network of a co-author's example for CelebA in probtorch's history, not the
+    paper's, whose appendix is not public: 4×4 convolutions of stride 2, a hidden layer,
+    batch norm after each, and a decoder that mirrors them. That example has Gaussian
+    latents alone; discrete variables are joined as in `HierarchicalMLP`.
+
+    Batch statistics are functional state: apply with ``train=True`` and
+    ``mutable=["batch_stats"]``. Without `train` the running averages are used.
+
+    Attributes:
+      discrete: number of categories of each discrete variable; may be empty.
+      channels: of the encoder's convolutions, each of which halves the image.
+      width: units of the hidden layer.
+    """
+
+    image_shape: tuple[int, int, int]
+    latent_dim: int
+    discrete: tuple[int, ...]
+    channels: tuple[int, ...]
+    width: int
+    initializer: str
+    dtype: jnp.dtype
+
+    @property
+    def latent_groups(self) -> tuple[int, ...]:
+        """One group per latent; with discrete variables, one for all continuous."""
+        if self.discrete:
+            return (self.latent_dim,) + (1,) * len(self.discrete)
+        return (1,) * self.latent_dim
+
+    def setup(self):
+        def dense(width):
+            return layers.Dense(width, self.initializer, dtype=self.dtype)
+
+        def conv(layer, width, **options):
+            settings = {"padding": (1, 1), "initializer": self.initializer, **options}
+            return layer(width, 4, dtype=self.dtype, **settings)
+
+        self.convs = [conv(layers.Conv, c, stride=2) for c in self.channels]
+        self.hidden = dense(self.width)
+        if self.discrete:
+            self.logits = dense(sum(self.discrete))
+        self.mean, self.log_std = dense(self.latent_dim), dense(self.latent_dim)
+        self.decoder_hidden = dense(self.width), dense(math.prod(self._smallest))
+        outputs = (*self.channels[-2::-1], self.image_shape[2])
+        self.transposed = [conv(layers.ConvTranspose, c) for c in outputs]
+        count = 2 * len(self.channels) + 2
+        self.norms = [
+            nn.BatchNorm(momentum=0.9, epsilon=1e-5, dtype=self.dtype)
+            for _ in range(count)
+        ]
+
+    @property
+    def _smallest(self) -> tuple[int, int, int]:
+        """Shape of the smallest feature map."""
+        height, width = (side >> len(self.channels) for side in self.image_shape[:2])
+        return height, width, self.channels[-1]
+
+    def encode(
+        self, x: jax.Array, *, discrete: Discrete = None, train: bool = False
+    ) -> Posterior:
+        """Images to means and log-variances ``[B, D]``, and logits ``[B, M]``.
+
+        Args:
+          x: ``[B, H, W, C]`` in [0, 1].
+          discrete: as in `HierarchicalMLP.encode`.
+          train: whether batch norm uses the statistics of the batch.
+        """
+        norms = iter(self.norms[: len(self.convs) + 1])
+        for conv in self.convs:
+            x = nn.relu(next(norms)(conv(x), use_running_average=not train))
+        x = self.hidden(x.reshape(x.shape[0], -1))
+        h = nn.relu(next(norms)(x, use_running_average=not train))
+        logits = None
+        if self.discrete:
+            logits = self.logits(h).astype(jnp.float32)
+            h = join_discrete(h, discrete, logits, self.discrete)
+        mean = self.mean(h).astype(jnp.float32)
+        return Posterior(mean, 2 * self.log_std(h).astype(jnp.float32), logits)
+
+    def decode(self, z: jax.Array, *, train: bool = False) -> jax.Array:
+        """Latents ``[B, D + M]`` to image logits ``[B, H, W, C]``."""
+        norms = iter(self.norms[len(self.convs) + 1 :])
+        for layer in self.decoder_hidden:
+            z = nn.relu(next(norms)(layer(z), use_running_average=not train))
+        x = z.reshape(-1, *self._smallest)
+        for layer in self.transposed[:-1]:
+            x = nn.relu(next(norms)(layer(x), use_running_average=not train))
+        return self.transposed[-1](x).astype(jnp.float32)
+
+
+@define(
+    "hfvae-conv",
+    reference="a co-author's CelebA example in probtorch (not the paper's network)",
+)
+def hfvae_conv(
+    image_shape: tuple[int, int, int],
+    *,
+    latent_dim: int = 20,
+    discrete: Sequence[int] = (2,),
+    channels: Sequence[int] = (64, 128, 128, 256),
+    width: int = 512,
+    initializer: str = "torch",
+    dtype: jnp.dtype = jnp.float32,
+) -> HierarchicalConv:
+    """Builds `HierarchicalConv` after checking the sizes."""
+    multiple = 1 << len(channels)
+    if any(side % multiple for side in image_shape[:2]):
+        raise ValueError(
+            "models.create: `image_shape` must have sides that are multiples of "
+            f"{multiple} for 'hfvae-conv', got {image_shape}. Resize or pad the images."
+        )
+    return HierarchicalConv(
+        image_shape=image_shape,
+        latent_dim=latent_dim,
+        discrete=check_discrete(discrete),
+        channels=tuple(channels),
+        width=width,
         initializer=initializer,
         dtype=dtype,
     )

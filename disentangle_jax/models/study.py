@@ -256,15 +256,17 @@ class _BroadcastDecoder(_Part):
 
 
 class FullyConnected(Network):
-    """Two ReLU layers encode and three tanh layers decode; heads are linear.
+    """Two ReLU layers encode and three layers decode; heads are linear.
 
     Attributes:
       width: units of each hidden layer.
+      decoder_nonlinearity: name of the decoder's nonlinearity, tanh in the study.
     """
 
     image_shape: tuple[int, int, int]
     latent_dim: int
     width: int
+    decoder_nonlinearity: str
     initializer: str
     dtype: jnp.dtype
 
@@ -274,7 +276,8 @@ class FullyConnected(Network):
 
         pixels = math.prod(self.image_shape)
         self.encoder = mlp("relu", self.width, self.width, 2 * self.latent_dim)
-        self.decoder = mlp("tanh", self.width, self.width, self.width, pixels)
+        widths = (self.width,) * 3
+        self.decoder = mlp(self.decoder_nonlinearity, *widths, pixels)
 
     def encode(self, x: jax.Array, *, train: bool = False) -> Posterior:
         """Images ``[B, H, W, C]`` in [0, 1] to means and log-variances ``[B, D]``."""
@@ -336,8 +339,11 @@ def fc1200(
     *,
     latent_dim: int = 10,
     width: int = 1200,
+    decoder_nonlinearity: str = "tanh",
     initializer: str = "glorot",
     dtype: jnp.dtype = jnp.float32,
 ) -> FullyConnected:
     """Builds `FullyConnected`."""
-    return FullyConnected(image_shape, latent_dim, width, initializer, dtype)
+    return FullyConnected(
+        image_shape, latent_dim, width, decoder_nonlinearity, initializer, dtype
+    )

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from disentangle_jax import files
+from disentangle_jax import evaluation, files
 from disentangle_jax.evaluation import sections
 from disentangle_jax.evaluation.sections import Section
 from disentangle_jax.reports import grids, markup, plots
@@ -123,6 +123,6 @@ def write_parts(
         json.dumps(shown, indent=2),
     )
     body = [write_section(part, workdir) for part in (*parts, last)]
-    path = workdir / "report.html"
+    path = workdir / evaluation.REPORT
     files.write_text(path, markup.page(title, body))
     return path

@@ -7,6 +7,7 @@ of requests. The page loads nothing from elsewhere.
 """
 
 import base64
+import contextlib
 import dataclasses
 import functools
 import http.server
@@ -16,7 +17,7 @@ import secrets
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -25,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from PIL import Image
 
-from disentangle_jax import evaluation, sampling, training
+from disentangle_jax import evaluation, sampling
 from disentangle_jax.reports.grids import latent_labels, png
 from disentangle_jax.reports.requests import (
     Refusal,
@@ -41,6 +42,7 @@ _MAX_UPLOAD = 8 * 1024 * 1024
 _PICKS = 12
 _SECONDS = 10.0  # How long a client may keep the server waiting.
 _DRAINED = 64 * 1024 * 1024
+_UPLOADS = 4  # Uploads that are held in memory at once; others wait.
 
 
 @dataclasses.dataclass(eq=False)
@@ -76,10 +78,10 @@ class Subject:
         return sum(self.groups)
 
 
-def explore(run: training.Run) -> None:
-    """Serves the explorer of a trained run until Ctrl-C."""
+def explore(models: Iterable[evaluation.Trained]) -> None:
+    """Serves the explorer of trained models until Ctrl-C."""
     try:
-        with Explorer(list(_subjects(run))) as server:
+        with Explorer([_subject(model) for model in models]) as server:
             print(f"explorer: {server.url}", flush=True)
             print("Open this address in a browser here. Ctrl-C stops it.", flush=True)
             server.serve_forever()
@@ -87,22 +89,21 @@ def explore(run: training.Run) -> None:
         print("\nexplorer: ended", flush=True)
 
 
-def _subjects(run: training.Run) -> Iterator[Subject]:
-    seed = run.config.eval.seed
+def _subject(model: evaluation.Trained) -> Subject:
+    run, seed = model.run, model.run.config.eval.seed
     rng = np.random.default_rng(seed)
-    images = run.test_set.images(rng.choice(run.test_set.indices, _PICKS))
-    for lane, model in zip(run.lanes, evaluation.load_models(run)):
-        yield Subject(
-            ", ".join(filter(None, (run.config.model.name, lane.name))),
-            model.encode,
-            model.decode,
-            tuple(run.method.latent_groups),
-            images,
-            functools.partial(
-                evaluation.training_codes, model, np.random.default_rng(seed)
-            ),
-            len(run.method.discrete),
-        )
+    lane = run.workdir.name if run.workdir.parent.name == "lanes" else ""
+    return Subject(
+        ", ".join(filter(None, (run.config.model.name, lane))),
+        model.encode,
+        model.decode,
+        tuple(run.method.latent_groups),
+        run.test_set.images(rng.choice(run.test_set.indices, _PICKS)),
+        functools.partial(
+            evaluation.training_codes, model, np.random.default_rng(seed)
+        ),
+        len(run.method.discrete),
+    )
 
 
 class Explorer(http.server.ThreadingHTTPServer):
@@ -113,11 +114,13 @@ class Explorer(http.server.ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 128  # Connections that may wait to be accepted.
 
     def __init__(self, models: Sequence[Subject]):
         self.models = models
         self.token = secrets.token_urlsafe(24)
         self._lock = threading.Lock()
+        self.uploads = threading.BoundedSemaphore(_UPLOADS)
         self._draws = 0
         self._key = jax.random.key(secrets.randbits(32))
         # Compiles what a slider, an upload and a button need before the page opens.
@@ -272,8 +275,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return self._encoded(model, image)
 
     def _encode(self, model: Subject) -> tuple[str, bytes]:
-        content = self._body(_MAX_UPLOAD)
-        return self._encoded(model, parse_image(content, model.images.shape[1:]))
+        if not self.server.uploads.acquire(timeout=_SECONDS):
+            raise Refusal(
+                HTTPStatus.SERVICE_UNAVAILABLE, "image: too many uploads; try again."
+            )
+        try:
+            image = parse_image(self._body(_MAX_UPLOAD), model.images.shape[1:])
+        finally:
+            self.server.uploads.release()
+        return self._encoded(model, image)
 
     def _encoded(self, model: Subject, image: np.ndarray) -> tuple[str, bytes]:
         code = self.server.encode(model, image)
@@ -300,11 +310,19 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"body: must have at most {limit} bytes, got {length[:20]}.",
             )
-        body = self.rfile.read(int(length))
+        body = bytearray()
+        end = time.monotonic() + _SECONDS
+        with contextlib.suppress(TimeoutError):
+            while len(body) < int(length) and time.monotonic() < end:
+                part = self.rfile.read1(int(length) - len(body))
+                if not part:
+                    break
+                body += part
         self._unread = False
         if len(body) < int(length):
-            raise bad("body: ended before its Content-Length.")
-        return body
+            self.close_connection = True
+            raise bad("body: ended before its Content-Length, or came too slowly.")
+        return bytes(body)
 
     def _refuse(self, status: HTTPStatus, line: str) -> None:
         if self._unread:

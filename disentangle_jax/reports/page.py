@@ -19,6 +19,11 @@ def check_evaluated(workdir: pathlib.Path) -> None:
     evaluation.read_scores(workdir)
 
 
+def is_drawn(workdir: pathlib.Path) -> bool:
+    """Returns whether the report of an evaluated run is there, of its newest scores."""
+    return (workdir / evaluation.REPORT).exists()
+
+
 def write(workdir: pathlib.Path) -> pathlib.Path:
     """Draws an evaluated run: each section as a file, and all on one page.
 

@@ -5,6 +5,7 @@ Plots are narrow, so that their text can be read on a phone, 360 pixels wide.
 
 import io
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -129,6 +130,50 @@ def score_bars(
     return png(figure)
 
 
+class Bar(NamedTuple):
+    """One bar of :func:`sorted_bars`.
+
+    Attributes:
+      label: its name.
+      kind: bars of one kind share a colour.
+      values: its values over seeds.
+      hatched: whether it is hatched.
+    """
+
+    label: str
+    kind: str
+    values: Sequence[float]
+    hatched: bool = False
+
+
+def sorted_bars(bars: Sequence[Bar], x_name: str) -> bytes:
+    """Returns bars in the order of their means, the smallest first, coloured by kind.
+
+    Crosses are seeds.
+    """
+    from matplotlib.patches import Patch
+
+    kinds = list(dict.fromkeys(bar.kind for bar in bars))
+    ordered = sorted(bars, key=lambda bar: np.mean(bar.values))
+    figure = new_figure(0.24 * len(bars) + 1.1)
+    axes = figure.add_subplot(xlabel=x_name)
+    for place, bar in enumerate(ordered):
+        colour = f"C{kinds.index(bar.kind) % 10}"
+        hatch = "//" if bar.hatched else None
+        mean = np.mean(bar.values)
+        axes.barh(place, mean, color=colour, alpha=0.5, hatch=hatch, height=0.7)
+        if len(bar.values) > 1:
+            axes.plot(bar.values, [place] * len(bar.values), "x", color=colour, ms=5)
+    axes.set_yticks(range(len(ordered)), [bar.label for bar in ordered], fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(axis="x", alpha=0.3)
+    shown = [Patch(color=f"C{i % 10}", alpha=0.5, label=k) for i, k in enumerate(kinds)]
+    axes.legend(
+        handles=shown, fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1)
+    )
+    return png(figure)
+
+
 def scatter(
     points: Mapping[str, Sequence[tuple[float, float]]], x_name: str, y_name: str
 ) -> bytes:
@@ -139,7 +184,8 @@ def scatter(
         x, y = np.asarray(pairs, float).T
         colour = f"C{place % 10}"
         axes.plot(x, y, "x", color=colour, ms=6, mew=1.5)
-        axes.plot(x.mean(), y.mean(), "o", color=colour, ms=8, alpha=0.6, label=model)
+        mark = "os^D"[place // 10 % 4]  # There are ten colours.
+        axes.plot(x.mean(), y.mean(), mark, color=colour, ms=8, alpha=0.6, label=model)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     return png(figure)
@@ -163,11 +209,45 @@ def bar_rows(
 
 
 def lines(
-    curves: Mapping[str, Mapping[float, Sequence[float]]], x_name: str, y_name: str
+    curves: Mapping[str, Mapping[float, Sequence[float]]],
+    x_name: str,
+    y_name: str,
+    *,
+    logarithmic: bool = False,
 ) -> bytes:
-    """Returns a line per curve, ``{x: values over seeds}``, through the means."""
+    """Returns a line per curve, ``{x: values over seeds}``, through the means.
+
+    `logarithmic` is about the horizontal axis.
+    """
     figure = new_figure(3.6)
     axes = figure.add_subplot(xlabel=x_name, ylabel=y_name)
+    if logarithmic:
+        axes.set_xscale("log", base=2)
+    _draw_lines(axes, curves)
+    axes.legend(fontsize=7)
+    return png(figure)
+
+
+def line_grid(
+    rows: Mapping[str, Mapping[str, Mapping[str, Mapping[float, Sequence[float]]]]],
+    x_name: str,
+) -> bytes:
+    """Returns plots like :func:`lines` in a grid: ``{row: {column: curves}}``."""
+    figure = new_figure(2.0 * len(rows) + 0.4)
+    columns = max(len(row) for row in rows.values())
+    grid = figure.subplots(len(rows), columns, squeeze=False, sharex=True)
+    for line, (row, plots) in zip(grid, rows.items()):
+        for axes, (column, curves) in zip(line, plots.items()):
+            _draw_lines(axes, curves)
+            axes.set_ylabel(column)
+        line[0].set_title(row, loc="left", fontsize=9)
+        line[0].legend(fontsize=7)
+    for axes in grid[-1]:
+        axes.set_xlabel(x_name)
+    return png(figure)
+
+
+def _draw_lines(axes, curves: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
     for place, (name, points) in enumerate(curves.items()):
         spread = [mean_and_deviation(values) for values in points.values()]
         axes.errorbar(
@@ -181,8 +261,6 @@ def lines(
             label=name,
         )
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=7)
-    return png(figure)
 
 
 def cumulative(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:
@@ -209,6 +287,23 @@ def histograms(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:
         if len(values):
             axes.hist(values, bins, density=True, alpha=0.5, label=name)
     axes.legend(fontsize=8)
+    return png(figure)
+
+
+def clouds(panels: Mapping[str, Sequence[np.ndarray]], radius: float) -> bytes:
+    """Returns point clouds ``[n, 2]`` of each panel, and a circle around the origin."""
+    figure = new_figure(2.6 * -(-len(panels) // 3))
+    grid = figure.subplots(-(-len(panels) // 3), 3, squeeze=False)
+    angle = np.linspace(0, 2 * np.pi, 100)
+    for axes in grid.ravel()[len(panels) :]:
+        axes.set_axis_off()
+    for axes, (title, groups) in zip(grid.ravel(), panels.items()):
+        axes.plot(radius * np.cos(angle), radius * np.sin(angle), "k--", lw=0.8)
+        for place, points in enumerate(groups):
+            axes.plot(*points.T, ".", color=f"C{place % 10}", ms=3, alpha=0.5)
+        axes.set_title(title, loc="left", fontsize=10)
+        axes.set_aspect("equal", "datalim")
+        axes.grid(alpha=0.3)
     return png(figure)
 
 

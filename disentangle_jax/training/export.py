@@ -40,11 +40,16 @@ def export_lane(run: Run, name: str, workdir: str | os.PathLike) -> Run:
     if carry is None:
         raise ValueError(f"export_lane: {run.workdir} holds no checkpoint yet.")
     inside = run.models()[number]
-    alone = dataclasses.replace(inside, workdir=workdir)
+    own = inside.config.copy_and_resolve_references()
+    for section, field in (("train", "start_from"), ("data", "hold_out")):
+        own[section][field] = own[section][field].replace(
+            "{workdir}", str(run.workdir.absolute())
+        )
+    alone = dataclasses.replace(inside, config=own, workdir=workdir)
     start_workdir(alone.config, workdir)
     write_dataset(alone)
     shutil.copy(inside.workdir / "metrics.jsonl", workdir / "metrics.jsonl")
-    own = jax.tree.map(lambda leaf: leaf[number : number + 1], carry)
+    state = jax.tree.map(lambda leaf: leaf[number : number + 1], carry)
     with Checkpoints(workdir / "checkpoints", keep=keep) as checkpoints:
-        checkpoints.save(int(carry.step), own)
+        checkpoints.save(int(carry.step), state)
     return alone

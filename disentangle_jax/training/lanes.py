@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import ml_collections
 
+from disentangle_jax import config as config_lib
 from disentangle_jax import methods, rows
 from disentangle_jax.types import unknown_name
 
@@ -44,6 +45,7 @@ def expand(config: ml_collections.ConfigDict) -> tuple[Lane, ...]:
     for row in rows.of(config):
         _check_fields(config, row)
         seed = row["train.seed"]
+        config_lib.FIELDS["train.seed"].check("train.seed", seed)
         parts = [
             f"{field.split('.')[-1]}={value:g}"
             for field, value in row.items()
@@ -63,6 +65,12 @@ def expand(config: ml_collections.ConfigDict) -> tuple[Lane, ...]:
             f"all at once, got {settings.chunk}."
         )
     return tuple(lanes)
+
+
+def check_lanes(config: ml_collections.ConfigDict) -> None:
+    """Raises where numbers or lanes of a config are wrong; needs no data."""
+    config_lib.check_values(config)
+    expand(config)
 
 
 def _check_fields(config: ml_collections.ConfigDict, row: rows.Row) -> None:

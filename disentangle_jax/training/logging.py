@@ -6,31 +6,34 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Mapping
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping
 from typing import IO
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from disentangle_jax import files
+# Bytes that are read at once from the end of metrics.jsonl.
+_BLOCK = 1 << 16
 
 
 class MetricsWriter:
     """Appends rows to ``metrics.jsonl`` and to TensorBoard's event files.
 
     A run that resumes at step ``t`` drops the rows after ``t`` that were written before
-    it was killed, so that each step has one row.
+    it was killed, so that each step has one row. Files are open while a row is written
+    only, so that a run may have thousands of lanes.
     """
 
     def __init__(self, workdir: pathlib.Path, *, start_step: int):
-        path = workdir / "metrics.jsonl"
-        _keep_rows_until(path, start_step)
-        self._rows = path.open("a")
+        self._rows = workdir / "metrics.jsonl"
+        _keep_rows_until(self._rows, start_step)
         folder = workdir / "tensorboard"
         folder.mkdir(exist_ok=True)
         name = f"events.out.tfevents.{time.time_ns()}.{os.getpid()}"
-        self._events = RecordWriter((folder / name).open("wb"))
+        self._events = folder / name
         self._write_event(Event(file_version="brain.Event:2"))
         if start_step:
             # Makes TensorBoard drop what came after the step that we resume from.
@@ -40,8 +43,8 @@ class MetricsWriter:
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Writes one row; non-finite values become null, as JSON has no NaN."""
         row = {k: v if math.isfinite(v) else None for k, v in values.items()}
-        self._rows.write(json.dumps({"step": step, **row}) + "\n")
-        self._rows.flush()
+        with self._rows.open("ab") as file:
+            file.write(_line({"step": step, **row}))
         summary = Summary(
             value=[Summary.Value(tag=k, simple_value=v) for k, v in values.items()]
         )
@@ -49,30 +52,78 @@ class MetricsWriter:
 
     def _write_event(self, event: Event) -> None:
         event.wall_time = time.time()
-        self._events.write(event.SerializeToString())
-        self._events.flush()
-
-    def close(self) -> None:
-        self._rows.close()
-        self._events.close()
+        with self._events.open("ab") as file:
+            RecordWriter(file).write(event.SerializeToString())
 
 
 def read_metrics(workdir: pathlib.Path) -> list[dict]:
-    """Returns the rows of ``metrics.jsonl``; a line cut by a kill is left out."""
-    rows = []
-    for line in (workdir / "metrics.jsonl").read_text().splitlines():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
+    """Returns the rows of ``metrics.jsonl``; warns of damaged lines, left out."""
+    path = workdir / "metrics.jsonl"
+    rows, damaged = [], []
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            row = _row(line)
+            if row is not None:
+                rows.append(row)
+            elif line.endswith(b"\n"):  # A kill cuts the last line, without an end.
+                damaged.append(number)
+    if damaged:
+        warnings.warn(
+            f"{path}: {len(damaged)} lines are damaged, the first is line "
+            f"{damaged[0]}; they are left out",
+            stacklevel=2,
+        )
     return rows
 
 
+def last_row(workdir: pathlib.Path) -> dict | None:
+    """Returns the last whole row of ``metrics.jsonl``, or None; reads its end only."""
+    path = workdir / "metrics.jsonl"
+    if not path.exists():
+        return None
+    return next((row for row, _ in _from_the_end(path) if row is not None), None)
+
+
+def _line(row: dict) -> bytes:
+    """Returns a line of ``metrics.jsonl``: a row, and a checksum of it."""
+    text = json.dumps(row)
+    return f'{text[:-1]}, "crc32": {zlib.crc32(text.encode())}}}\n'.encode()
+
+
+def _row(line: bytes) -> dict | None:
+    """Returns the row of a line, without its checksum; None where it is damaged."""
+    text, found, check = line.rpartition(b', "crc32": ')
+    if not found or check != b"%d}\n" % zlib.crc32(text + b"}"):
+        return None
+    return json.loads(text + b"}")
+
+
+def _from_the_end(path: pathlib.Path) -> Iterator[tuple[dict | None, int]]:
+    """Yields the rows of a file, the last one first, and where their lines end."""
+    with path.open("rb") as file:
+        start = file.seek(0, os.SEEK_END)
+        rest = b""
+        while start > 0:
+            size = min(_BLOCK, start)
+            start -= size
+            file.seek(start)
+            block = file.read(size) + rest
+            first, *lines = block.splitlines(keepends=True)
+            end = start + len(block)
+            for line in reversed(lines):
+                yield _row(line), end
+                end -= len(line)
+            rest = first
+        if rest:
+            yield _row(rest), len(rest)
+
+
 def _keep_rows_until(path: pathlib.Path, step: int) -> None:
+    """Cuts the file after its last row of at most `step`."""
     if not path.exists():
         return
-    rows = [row for row in read_metrics(path.parent) if row["step"] <= step]
-    files.write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+    kept = (end for row, end in _from_the_end(path) if row and row["step"] <= step)
+    os.truncate(path, next(kept, 0))
 
 
 class Progress:

@@ -1,11 +1,12 @@
 """The training loop: it resumes at any step and stops at a non-finite loss."""
 
+import contextlib
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 import jax
@@ -29,7 +30,7 @@ from disentangle_jax.training.program import Carry, Program
 from disentangle_jax.training.run import Run
 from disentangle_jax.training.states import begin_from
 from disentangle_jax.training.stored_runs import write_dataset
-from disentangle_jax.training.workdir import start_workdir
+from disentangle_jax.training.workdir import check_workdir, start_workdir, writing
 
 # Floating-point operations per second that a training step reached on a CPU core; only
 # for the first estimate of a run's length, which the progress line corrects.
@@ -37,10 +38,16 @@ _CPU_FLOPS_PER_CORE = 3e10
 
 
 class Interrupted(Exception):
-    """A signal stopped the run after it saved its state."""
+    """A signal stopped the run after it saved its state.
 
-    def __init__(self, signal_number: int, step: int):
-        super().__init__(f"stopped at step {step} by {signal.strsignal(signal_number)}")
+    Args:
+      signal_number: the signal.
+      step: of the state that was saved; None where nothing was being trained.
+    """
+
+    def __init__(self, signal_number: int, step: int | None = None):
+        at = "" if step is None else f" at step {step}"
+        super().__init__(f"stopped{at} by {signal.strsignal(signal_number)}")
         self.exit_code = 128 + signal_number
 
 
@@ -49,10 +56,11 @@ class NonFiniteLoss(FloatingPointError):
 
 
 class StopSignals:
-    """Records SIGTERM and Ctrl-C while a block runs, instead of ending the process.
+    """Records SIGTERM, SIGHUP and Ctrl-C while a block runs, instead of ending.
 
-    A second Ctrl-C is not caught: it ends the process at once. Python handles signals
-    in the main thread only; in other threads nothing is recorded.
+    SIGHUP, of a closed terminal, stays ignored where it is (``nohup``). A second Ctrl-C
+    is not caught: it ends the process at once. Python handles signals in the main
+    thread only; in other threads nothing is recorded.
     """
 
     def __init__(self) -> None:
@@ -62,8 +70,9 @@ class StopSignals:
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is not threading.main_thread():
             return self
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._before[number] = signal.signal(number, self._record)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._record)
         return self
 
     def _record(self, number: int, frame: FrameType | None) -> None:
@@ -72,6 +81,30 @@ class StopSignals:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[None]:
+    """Raises :class:`Interrupted` where SIGTERM or SIGHUP arrives during a block.
+
+    For everything but training, which :class:`StopSignals` stops after its step: files
+    are written whole or not at all, and folders are released.
+    """
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise Interrupted(number)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 
@@ -86,33 +119,43 @@ def train(run: Run) -> Carry:
         change.
       Interrupted: after SIGTERM or Ctrl-C, with the state saved; in all processes if
         one of them received the signal.
+      InUse: another process writes to the folder of the run.
       NonFiniteLoss: with the step and the last good checkpoint. A run of several
         lanes continues as long as one is finite.
     """
     config = run.config.train
-    memory.check(run)
+    memory.check_memory(run)
     program = program_lib.build(run)
-    start_workdir(run.config, run.workdir)
-    write_dataset(run)
-    checkpoints = Checkpoints(run.workdir / "checkpoints", keep=config.keep_checkpoints)
-    with checkpoints, StopSignals() as stop:
-        like = program_lib.abstract_carry(run)
-        carry = checkpoints.restore(like)
-        _announce(run, program, like, 0 if carry is None else int(carry.step))
-        if carry is None:
-            carry = _initial_carry(run, like)
-        else:
-            print(f"continuing from the checkpoint of step {int(carry.step)}")
-        start = int(carry.step)
-        if start >= config.num_steps:
-            print(f"already trained for {start} steps")
-            return carry
-        with Rows(run, start) as rows:
-            try:
-                return _steps(run, program, carry, checkpoints, rows, stop)
-            except NonFiniteLoss as error:
-                message = _non_finite_message(str(error), checkpoints)
-                raise NonFiniteLoss(message) from None
+    folder, keep = run.workdir / "checkpoints", config.keep_checkpoints
+    with writing(run.workdir), StopSignals() as stop:
+        check_workdir(run.config, run.workdir)  # Another process may have begun it.
+        start_workdir(run.config, run.workdir)
+        write_dataset(run)
+        with Checkpoints(folder, keep=keep) as checkpoints:
+            return _continued(run, program, checkpoints, stop)
+
+
+def _continued(
+    run: Run, program: Program, checkpoints: Checkpoints, stop: StopSignals
+) -> Carry:
+    """Trains `run` from its newest checkpoint, or from its first step."""
+    like = program_lib.abstract_carry(run)
+    carry = checkpoints.restore(like)
+    _announce(run, program, like, 0 if carry is None else int(carry.step))
+    if carry is None:
+        carry = _initial_carry(run, like)
+    else:
+        print(f"continuing from the checkpoint of step {int(carry.step)}")
+    start = int(carry.step)
+    if start >= run.config.train.num_steps:
+        print(f"already trained for {start} steps")
+        return carry
+    rows = Rows(run, start)
+    try:
+        return _steps(run, program, carry, checkpoints, rows, stop)
+    except NonFiniteLoss as error:
+        message = _non_finite_message(str(error), checkpoints)
+        raise NonFiniteLoss(message) from None
 
 
 def _initial_carry(run: Run, like: Carry) -> Carry:
@@ -146,13 +189,6 @@ class Rows:
         self._examples = run.config.train.batch_size * len(run.lanes)
         self._logged = time.monotonic(), start
         self.progress = Progress("training", run.config.train.num_steps, start=start)
-
-    def __enter__(self) -> "Rows":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for writer in self._writers:
-            writer.close()
 
     def add(self, step: int, terms: dict) -> None:
         """Takes the terms of a dispatch that ends with `step`."""

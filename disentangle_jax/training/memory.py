@@ -20,7 +20,7 @@ class TooLarge(ValueError):
     """The models of a run do not fit into the memory of its devices."""
 
 
-def check(run: Run) -> None:
+def check_memory(run: Run) -> None:
     """Raises :class:`TooLarge` where training `run` needs more memory than there is.
 
     The step of one lane is traced, not compiled; what it keeps at once is counted from
@@ -28,13 +28,14 @@ def check(run: Run) -> None:
     adds, copies and padding, so that no run is refused that would fit.
     """
     memory = device_memory(run.mesh)
-    if _floats_at_most(run) * 4 < memory:
+    fixed = _state_bytes(run)
+    lanes = len(run.lanes) // run.mesh.shape["lanes"]
+    if lanes * fixed + 4 * _floats_at_most(run) < memory:
         return
     step = jax.make_jaxpr(run.method.step)(*_abstract_arguments(run))
     platform = run.mesh.devices.flat[0].platform
-    fixed, working = _state_bytes(run), peak_bytes(step.jaxpr, platform)
-    across = run.mesh.shape["lanes"]
-    lanes, together = len(run.lanes) // across, -(-lanes_at_once(run) // across)
+    working = peak_bytes(step.jaxpr, platform)
+    together = -(-lanes_at_once(run) // run.mesh.shape["lanes"])
     needed = lanes * fixed + together * working
     if needed <= memory:
         return

@@ -15,8 +15,10 @@ def make_mesh(
     count = len(devices)
     across = math.gcd(lanes, count)
     if config.train.mesh:
-        across, along = config.train.mesh
-        if across * along != count or lanes % across:
+        sizes = config.train.mesh
+        whole = len(sizes) == 2 and all(isinstance(n, int) and n > 0 for n in sizes)
+        across = sizes[0] if whole else 1
+        if not whole or math.prod(sizes) != count or lanes % across:
             raise ValueError(
                 "config: `train.mesh` must be two numbers whose product is the "
                 f"{count} devices, the first dividing the {lanes} lanes, got "

@@ -20,6 +20,7 @@ from disentangle_jax.training.mesh import make_mesh
 from disentangle_jax.training.workdir import (
     check_workdir,
     has_checkpoint,
+    named_place,
     read_config,
 )
 from disentangle_jax.types import unknown_name
@@ -114,24 +115,46 @@ def prepare(
         config.data.name = f"{data.as_dataset.__module__}:dataset"
         config.data.options = {"called": dataset.name}
     config_lib.check_values(config)
-    _check_steps(config)
     check_workdir(config, workdir)
     lanes = expand(config)
-    _check_start(config, lanes)
+    _check_start(config, lanes, workdir)
     for name in config.train.schedules:
         if name not in lanes[0].hyper:
             raise unknown_name("config", "train.schedules", name, lanes[0].hyper)
         schedules.create(name, config.train.schedules[name])
-    train_set = _training_set(config, dataset)
+    train_set = _training_set(config, workdir, dataset)
+    config = _in_steps(config, len(train_set.indices))
+    _check_steps(config)
     method = make_method(config, train_set)
     _check_input(config, train_set, method)
-    _check_evaluation(config, method)
+    _check_evaluation(config, train_set, method)
     mesh = make_mesh(config, len(lanes), jax.devices() if devices is None else devices)
     test_set = load_split(config, "test", dataset)
     run = Run(config, workdir, train_set, test_set, method, lanes, mesh)
     _check_frozen(run)
     _check_constants(run)
     return run
+
+
+def _in_steps(
+    config: ml_collections.ConfigDict, size: int
+) -> ml_collections.ConfigDict:
+    """Returns a config whose length is given in steps, for `size` training examples.
+
+    The last, incomplete batch of all epochs together is left out, and so are steps that
+    do not fill a dispatch.
+    """
+    train = config.train
+    if (train.num_steps > 0) == (train.num_epochs > 0):
+        raise ValueError(
+            "config: one of `train.num_steps` and `train.num_epochs` must be positive "
+            f"and the other 0, got {train.num_steps} and {train.num_epochs}."
+        )
+    if not train.num_epochs:
+        return config
+    steps = train.num_epochs * size // train.batch_size
+    steps -= steps % train.steps_per_dispatch
+    return rows.apply(config, {"train.num_steps": steps, "train.num_epochs": 0})
 
 
 def make_method(config: ml_collections.ConfigDict, train_set: data.Dataset) -> Method:
@@ -214,19 +237,19 @@ def _check_frozen(run: Run) -> None:
         )
 
 
-def _check_start(config: ml_collections.ConfigDict, lanes: Sequence[Lane]) -> None:
+def _check_start(
+    config: ml_collections.ConfigDict, lanes: Sequence[Lane], workdir: pathlib.Path
+) -> None:
     """Raises where ``train.start_from`` names no run that this one can begin with."""
-    folder = config.train.start_from
-    if not folder:
+    if not config.train.start_from or has_checkpoint(workdir):
         return
-    other = None
-    if has_checkpoint(pathlib.Path(folder)):
-        other = read_config(folder)
-    if other is None:
+    folder = named_place(config.train.start_from, workdir)
+    if not has_checkpoint(folder):
         raise ValueError(
             f"config: `train.start_from` must be the workdir of a trained run, and "
             f"{folder} holds no checkpoint."
         )
+    other = read_config(folder)
     differing = []
     if rows.flat(other.model) != rows.flat(config.model):
         differing.append("model")
@@ -248,33 +271,52 @@ def load_split(
     recipe = config.data.split_recipe
     if given is not None:
         parts = data.split_indices(len(given.indices), recipe=recipe)
-        return given.narrow(given.indices[parts[split]])
-    dataset = data.load(
+        chosen = np.concatenate([parts[part] for part in split.split("+")])
+        return given.narrow(given.indices[np.sort(chosen)])
+    return data.load(
         config.data.name,
         data_dir=config.data.data_dir or None,
-        split=split if recipe == "paper" else "all",
+        split=split,
+        split_recipe=recipe,
         **config.data.options,
     )
-    return dataset if recipe == "paper" else dataset.split(split, recipe=recipe)
 
 
 def _training_set(
-    config: ml_collections.ConfigDict, given: data.Dataset | None
+    config: ml_collections.ConfigDict,
+    workdir: pathlib.Path,
+    given: data.Dataset | None,
 ) -> data.Dataset:
     """Returns the training split without the images that the config leaves out."""
-    train_set = load_split(config, "train", given)
+    train_set = load_split(config, config.data.train_split, given)
     if config.data.drop:
         train_set = train_set.drop(**config.data.drop)
     if config.data.hold_out:
-        path = pathlib.Path(config.data.hold_out)
+        path = named_place(config.data.hold_out, workdir)
         if not path.is_file():
             raise FileNotFoundError(
                 f"config: `data.hold_out`: there is no file {path}; it must hold "
                 "indices of images as numpy.save writes them."
             )
-        held_out = np.load(path)
+        held_out = _indices(path, len(train_set))
         train_set = train_set.narrow(np.setdiff1d(train_set.indices, held_out))
     return train_set
+
+
+def _indices(path: pathlib.Path, count: int) -> np.ndarray:
+    """Returns the indices of images that a file holds."""
+    try:
+        indices = np.load(path)
+        integers = np.issubdtype(indices.dtype, np.integer)
+        fit = integers and (indices >= 0).all() and (indices < count).all()
+    except (ValueError, EOFError, AttributeError):
+        fit = False
+    if not fit:
+        raise ValueError(
+            f"config: `data.hold_out`: {path} must hold indices of images, integers in "
+            f"[0, {count}), as numpy.save writes them."
+        )
+    return indices
 
 
 def _check_input(
@@ -302,8 +344,22 @@ def _check_input(
         )
 
 
-def _check_evaluation(config: ml_collections.ConfigDict, method: Method) -> None:
+def _check_evaluation(
+    config: ml_collections.ConfigDict, train_set: data.Dataset, method: Method
+) -> None:
     metrics.check_scores(tuple(config.eval.scores), "config", "eval.scores")
+    sampled = config.eval.interventions
+    if sampled not in ("codes", "dataset"):
+        known = ("codes", "dataset")
+        raise unknown_name("config", "eval.interventions", sampled, known)
+    if sampled == "dataset" and not train_set.is_grid:
+        raise ValueError(
+            "config: `eval.interventions` must be 'codes' for "
+            f"{config.data.name}, which is no complete grid of factors."
+        )
+    parts, known = config.eval.hybrid_parts, ("variables", "dimensions")
+    if parts not in known:
+        raise unknown_name("config", "eval.hybrid_parts", parts, known)
     if not config.eval.fid_weights:
         return
     if "generation" not in (*method.evaluators, *config.eval.evaluators):
@@ -349,8 +405,3 @@ def _check_steps(config: ml_collections.ConfigDict) -> None:
                 f"config: `train.{field}` must be a multiple of the {together} steps "
                 f"of `train.steps_per_dispatch`, got {config.train[field]}."
             )
-    if not 0 <= config.train.ema_decay < 1:
-        raise ValueError(
-            f"config: `train.ema_decay` must lie in [0, 1), got "
-            f"{config.train.ema_decay}."
-        )

@@ -38,6 +38,8 @@ def sigmoid(start: float, end: float, begin: int, steps: int) -> Schedule:
 
 def cyclic(period: int, begin: int = 0) -> Schedule:
     """Rises from 0 to 1 along a cosine and starts again, every `period` steps."""
+    if period < 1:
+        raise ValueError("its period must be at least 1")
 
     def factor(step: jax.Array) -> jax.Array:
         phase = jnp.mod(jnp.maximum(step - begin, 0), period) / period
@@ -51,10 +53,22 @@ _SCHEDULES = {f.__name__: f for f in (linear, cosine, sigmoid, cyclic)}
 
 def create(name: str, spec: Sequence) -> Schedule:
     """Returns the schedule that a config gives for the hyperparameter `name`."""
+    field = f"train.schedules.{name}"
+    if isinstance(spec, str) or not spec:
+        raise ValueError(
+            f"config: `{field}` must be a tuple, the name of a schedule and its "
+            f"arguments, got {spec!r}."
+        )
     kind, *arguments = spec
     if kind not in _SCHEDULES:
-        raise unknown_name(f"train.schedules.{name}", "schedule", kind, _SCHEDULES)
+        raise unknown_name(f"config: `{field}`", "schedule", kind, _SCHEDULES)
+    numbers = all(
+        isinstance(a, int | float) and math.isfinite(a) and not isinstance(a, bool)
+        for a in arguments
+    )
     try:
+        if not numbers:
+            raise TypeError("its arguments must be finite numbers")
         return _SCHEDULES[kind](*arguments)
-    except TypeError as error:
-        raise ValueError(f"config: `train.schedules.{name}`: {error}.") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"config: `{field}`: {error}, got {spec}.") from None

@@ -6,7 +6,11 @@ from disentangle_jax.training import program as program_lib
 from disentangle_jax.training.checkpoint import Checkpoints
 from disentangle_jax.training.program import Carry
 from disentangle_jax.training.run import Run, prepare
-from disentangle_jax.training.workdir import has_checkpoint, read_config
+from disentangle_jax.training.workdir import (
+    has_checkpoint,
+    named_place,
+    read_config,
+)
 from disentangle_jax.types import State
 
 
@@ -22,7 +26,7 @@ def begin_from(run: Run, carry: Carry) -> Carry:
       run: the run that begins.
       carry: its first state, freshly initialised.
     """
-    folder = run.config.train.start_from
+    folder = named_place(run.config.train.start_from, run.workdir)
     other = prepare(read_config(folder), folder, devices=run.mesh.devices.flat)
     old = restore(other)
     print(f"beginning with the parameters of {folder} after {old.step.max()} steps")

@@ -1,4 +1,4 @@
-"""Opens the run of a folder without its dataset."""
+"""Opens the run of a folder, or of an exported model, without its dataset."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import pathlib
 from typing import Any
 
 import jax
+import ml_collections
 import numpy as np
 
 from disentangle_jax import data, files
@@ -18,12 +19,10 @@ from disentangle_jax.training.workdir import read_config
 _FILE = "dataset.json"
 
 
-def write_dataset(run: Run) -> None:
-    """Writes what the networks depend on of the dataset into the folder of a run."""
-    if not is_first():
-        return
+def describe_dataset(run: Run) -> dict[str, Any]:
+    """Returns what the networks depend on of the dataset, as JSON has it."""
     train_set = run.train_set
-    known = {
+    return {
         "name": train_set.name,
         "documents": isinstance(train_set, data.Corpus),
         "image_shape": list(train_set.image_shape),
@@ -32,13 +31,23 @@ def write_dataset(run: Run) -> None:
         "train_images": len(train_set.indices),
         "test_images": len(run.test_set.indices),
     }
-    files.write_json(run.workdir / _FILE, known)
 
 
-def _absent(known: dict[str, Any], images: int) -> data.Dataset:
-    """Returns a dataset of known shape whose images are not there."""
+def write_dataset(run: Run) -> None:
+    """Writes what the networks depend on of the dataset into the folder of a run."""
+    if is_first():
+        files.write_json(run.workdir / _FILE, describe_dataset(run))
+
+
+def _absent(
+    known: dict[str, Any], images: int, examples: np.ndarray | None
+) -> data.Dataset:
+    """Returns a dataset of known shape, of which at most some examples are there."""
+    images = images if examples is None else len(examples)
 
     def read(indices: np.ndarray) -> np.ndarray:
+        if examples is not None:
+            return examples[indices]
         raise ValueError(
             f"load: the model was loaded without its dataset {known['name']!r}; use "
             "training.prepare(training.read_config(workdir), workdir) for both."
@@ -72,9 +81,27 @@ def open_run(workdir: str | os.PathLike) -> Run:
     known = json.loads(path.read_text()) if path.exists() else {"documents": True}
     if known["documents"]:
         return prepare(config, workdir)
-    train_set = _absent(known, known["train_images"])
-    test_set = _absent(known, known["test_images"])
+    return described_run(config, known, workdir)
+
+
+def described_run(
+    config: ml_collections.ConfigDict,
+    known: dict[str, Any],
+    workdir: str | os.PathLike,
+    examples: np.ndarray | None = None,
+) -> Run:
+    """Returns the run of a config on a dataset of which only a description is there.
+
+    Args:
+      config: the config of the run.
+      known: of :func:`describe_dataset`.
+      workdir: folder of the run.
+      examples: uint8 images that take the place of the training and the test images;
+        None for none.
+    """
+    train_set = _absent(known, known["train_images"], examples)
+    test_set = _absent(known, known["test_images"], examples)
     lanes = expand(config)
     mesh = make_mesh(config, len(lanes), jax.devices())
     method = make_method(config, train_set)
-    return Run(config, workdir, train_set, test_set, method, lanes, mesh)
+    return Run(config, pathlib.Path(workdir), train_set, test_set, method, lanes, mesh)

@@ -1,17 +1,46 @@
 """The folder of a run: what it was started with, and whether it can be continued."""
 
+import contextlib
 import json
 import os
 import pathlib
+from collections.abc import Iterator
 
 import ml_collections
 
+from disentangle_jax import claims, files, rows
 from disentangle_jax import config as config_lib
-from disentangle_jax import files, rows
 from disentangle_jax.training.processes import is_first
 
 # Raised when checkpoints of earlier versions can no longer be read.
-_FORMAT = 2
+_FORMAT = 3
+
+
+class InUse(Exception):
+    """Another process writes to the folder."""
+
+
+@contextlib.contextmanager
+def writing(workdir: pathlib.Path) -> Iterator[None]:
+    """Lets only this process write to `workdir` while a block runs; may be nested.
+
+    Of several processes that train one run together, the first one holds the folder.
+
+    Raises:
+      InUse: another process writes there; the message names it.
+    """
+    if not is_first():
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(claims.hold(workdir))
+        except claims.Held as holder:
+            raise InUse(
+                f"workdir: {workdir} is in use by {holder}; wait until it ends, or "
+                "give another --workdir."
+            ) from None
+        yield
 
 
 def check_writable(workdir: pathlib.Path) -> None:
@@ -62,13 +91,21 @@ def read_config(workdir: str | os.PathLike) -> ml_collections.ConfigDict:
             f"workdir: {workdir} holds no run (no config.json); train one there "
             "first, or name the right --workdir."
         )
-    stored = json.loads(path.read_text())
+    stored = files.read_json(path)
     if stored.pop("format", 1) != _FORMAT:
         raise ValueError(
             f"workdir: {workdir} holds a run of another version of the library, whose "
             "checkpoints this one does not read; give another --workdir."
         )
     return config_lib.complete(config_lib.from_json(stored))
+
+
+def named_place(path: str, workdir: pathlib.Path) -> pathlib.Path:
+    """Returns a path of a config, in which ``{workdir}`` is the folder of its run.
+
+    A folder of several runs that refer to each other so can be copied and moved.
+    """
+    return pathlib.Path(os.path.normpath(path.replace("{workdir}", str(workdir))))
 
 
 def has_checkpoint(workdir: pathlib.Path) -> bool:

@@ -64,6 +64,50 @@ def test_token_numbers_beyond_the_vocabulary_are_refused(tmp_path, wrong):
         data.load("newsgroups", data_dir=tmp_path)
 
 
+def test_labels_and_pixels_outside_their_range_are_refused(tmp_path):
+    images = b"\0\0\x08\x03" + np.array([2, 28, 28], ">i4").tobytes() + bytes(2 * 784)
+    labels = b"\0\0\x08\x01" + np.array([2], ">i4").tobytes() + bytes([3, 10])
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(images)
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(labels)
+    with pytest.raises(ValueError, match=r"labels-idx1-ubyte must hold .* got 10"):
+        data.load("mnist", data_dir=tmp_path)
+    name = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
+    pixels = np.zeros((2, 64, 64), np.uint8)
+    pixels[1, 3, 4] = 7
+    classes = np.array([[0] * 6, [0, 1, 0, 0, 0, 0]])
+    np.savez(tmp_path / name, imgs=pixels, latents_classes=classes)
+    with pytest.raises(ValueError, match="pixels that are neither 0 nor 1"):
+        data.load("dsprites", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "enormous", "large", "text"])
+def test_pictures_that_are_none_are_refused(tmp_path, kind):
+    path = tmp_path / "a" / "1.png"
+    path.parent.mkdir()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "text":
+        path.write_text("text")
+    else:
+        side = 20_000 if kind == "enormous" else 9_200
+
+        def chunk(name, content):
+            check = zlib.crc32(name + content).to_bytes(4, "big")
+            return len(content).to_bytes(4, "big") + name + content + check
+
+        size = side.to_bytes(4, "big")
+        path.write_bytes(
+            b"\x89PNG\r\n\x1a\n"
+            + chunk(b"IHDR", size + size + bytes([8, 0, 0, 0, 0]))
+            + chunk(b"IDAT", zlib.compress(bytes(1000)))
+            + chunk(b"IEND", b"")
+        )
+    with pytest.raises(ValueError, match=r"1\.png must be a"):
+        data.load("image_folder", data_dir=tmp_path, split="all").images([0])
+
+
 def test_the_publishers_file_is_read_as_before(real_data, tmp_path):
     source = real_data / "newsgroups" / "20news-bydate_py3.pkz"
     shutil.copy(source, tmp_path)

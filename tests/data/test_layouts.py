@@ -134,6 +134,29 @@ def test_noise_is_fresh_in_the_stream(sprites_npz):
     assert (seen[0][5] != seen[1][5]).mean() > 0.5
 
 
+@pytest.mark.parametrize("name", ["color_dsprites", "noisy_dsprites"])
+def test_noise_is_drawn_on_the_device(sprites_npz, name, getkey):
+    folder, images = sprites_npz
+    ours = data.load(name, data_dir=folder, split="all")
+    draw, arrays = data.device_sampler(ours)
+    batches = [draw(getkey(), 200, arrays) for _ in range(2)]
+    for batch in batches:
+        white = images[np.asarray(batch["index"])] > 0
+        seen = np.asarray(batch["image"])
+        if name == "noisy_dsprites":
+            assert (seen[white] == 255).all()
+            assert seen[~white].mean() == pytest.approx(127.5, abs=1)
+        else:
+            assert (seen[~white] == 0).all() and (seen[white] >= 127).all()
+            colours = [image[mask][0] for image, mask in zip(seen, white)]
+            assert len(np.unique(colours, axis=0)) > 190
+    first, second = [
+        {int(i): x for i, x in zip(b["index"], b["image"])} for b in batches
+    ]
+    both = first.keys() & second.keys()
+    assert both and all((first[i] != second[i]).any() for i in both)
+
+
 def test_noisy_dsprites(sprites_npz):
     folder, images = sprites_npz
     ours = data.load("noisy_dsprites", data_dir=folder, split="all")

@@ -1,8 +1,10 @@
 """Preparing files, and datasets written by TensorFlow Datasets."""
 
+import functools
 import hashlib
 import pathlib
 import shutil
+import warnings
 
 import numpy as np
 import pytest
@@ -55,7 +57,8 @@ def test_table(capsys):
 
 
 def test_readme_has_the_table():
-    readme = pathlib.Path(__file__).parents[2] / "README.md"
+    root = pathlib.Path(__file__).parents[2]
+    readme = root / "disentangle_jax" / "data" / "README.md"
     assert prepare.table() in readme.read_text()
 
 
@@ -86,15 +89,37 @@ def test_interrupted_unpacking_leaves_nothing(tmp_path, monkeypatch, capsys):
     resize_grid(monkeypatch, mpi3d.mpi3d_real, (2, 2, 2, 1, 1, 2, 2))
     monkeypatch.setattr(publisher_files, "check_md5", lambda path, md5: None)
     images = np.random.default_rng(0).integers(0, 256, (32, 64, 64, 3), dtype=np.uint8)
-    path = tmp_path / "real.npz"
+    path = tmp_path / "mpi3d_real.npz"
     np.savez_compressed(path, images=images)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 255
     path.write_bytes(content)
     assert prepare.main(["mpi3d_real", f"--data_dir={tmp_path}"]) == 2
     output = capsys.readouterr()
-    assert "fetch it again" in output.err and "to real.images.npy" in output.out
+    assert "fetch it again" in output.err and "to mpi3d_real.images.npy" in output.out
     assert files_in(tmp_path) == {path.relative_to(tmp_path)}
+
+
+@pytest.mark.parametrize("name", ["real.npz", "mpi3d_real.npz"])
+def test_the_corrupt_file_of_mpi3d_is_recognised(name, tmp_path, monkeypatch):
+    resize_grid(monkeypatch, mpi3d.mpi3d_real, (2, 2, 2, 1, 1, 2, 2))
+    path = tmp_path / name
+    np.savez(path, images=np.zeros((32, 64, 64, 3), np.uint8))
+    load = functools.partial(data.load, "mpi3d_real", data_dir=tmp_path)
+    message = f"{name} is an old file of mpi3d_real, .*huggingface.co/datasets/waleed"
+    if name == "real.npz":  # By its name.
+        with pytest.warns(UserWarning, match=message):
+            load()
+        np.savez(tmp_path / "mpi3d_real.npz", images=np.zeros((32, 64, 64, 3), "uint8"))
+        with warnings.catch_warnings(action="error"):
+            load()  # The new file is preferred.
+        return
+    with warnings.catch_warnings(action="error"):
+        prepare.prepare("mpi3d_real", data_dir=tmp_path)
+    old = mpi3d.mpi3d_real.description.replaced["real.npz"]
+    monkeypatch.setattr(publisher_files, "md5_sum", lambda path: old)
+    with pytest.warns(UserWarning, match=message):  # By its MD5 sum.
+        prepare.prepare("mpi3d_real", data_dir=tmp_path)
 
 
 def test_unwritable_data_dir(cars, tmp_path, capsys):

@@ -158,6 +158,9 @@ def test_celeba_published_crop(tmp_path):
     faces = data.load("celeba", data_dir=tmp_path, split="test")
     assert faces.image_shape == (128, 128, 3)
     np.testing.assert_array_equal(faces.indices, [2, 5, 8, 11])
+    for split, indices in data.split_indices(12).items():
+        ours = data.load("celeba", data_dir=tmp_path, split=split, official_parts=False)
+        np.testing.assert_array_equal(ours.indices, indices)
     assert faces.images([0])[0, 4:-4, 4:-4].min() > 190
 
 
@@ -231,7 +234,7 @@ def test_mpi3d_tiles_survive_the_layout(real_data, tmp_path, monkeypatch):
         tiles = archive["real1"].reshape(-1, 64, 64, 3)[:96]
     resize_grid(monkeypatch, mpi3d.mpi3d_real, (2, 2, 2, 3, 1, 2, 2))
     for write in (np.savez, np.savez_compressed):
-        write(tmp_path / "real.npz", images=tiles)
+        write(tmp_path / "mpi3d_real.npz", images=tiles)
         robot = data.load("mpi3d_real", data_dir=tmp_path, split="all")
         np.testing.assert_array_equal(robot.images(np.arange(96)), tiles)
         assert robot.factors([95]).tolist() == [[1, 1, 1, 2, 0, 1, 1]]

@@ -60,6 +60,38 @@ def test_split_comes_before_the_copies(sprites):
     assert arrays["images"].shape == (len(train), 64, 64, 1)
 
 
+@pytest.mark.parametrize(
+    "recipe, shares", [("paper", (7, 1, 2)), ("sae_code", (7.2, 0.8, 2))]
+)
+def test_every_recipe_splits_before_the_copies(sprites, recipe, shares):
+    """Another recipe used to split the whole and dropped the copies."""
+    parts = data.split_indices(len(sprites), recipe=recipe)
+    options = {"split_recipe": recipe, "noisy_copies": 1}
+    for (split, indices), share in zip(parts.items(), shares):
+        assert len(indices) == round(12_150 * share / 10)
+        found = data.load("rendered_dsprites_27", split=split, **options)
+        copies = 3 if split == "train" else 1
+        assert len(found.indices) == copies * len(indices)
+        np.testing.assert_array_equal(
+            found.images(found.indices[: len(indices)]), sprites.images(indices)
+        )
+
+
+def test_smaller_sprites_are_means_of_pixels(sprites):
+    small = data.load("rendered_dsprites_27", split="test", size=32)
+    assert small.image_shape == (32, 32, 1)
+    chosen = small.indices[:5]
+    large = sprites.images(chosen).astype(float).reshape(5, 32, 2, 32, 2)
+    means = np.round(large.mean(axis=(2, 4)))
+    np.testing.assert_array_equal(small.images(chosen)[..., 0], means)
+    # The noise is added to the smaller images.
+    options = {"size": 32, "noisy_copies": 1}
+    train = data.load("rendered_dsprites_27", split="train", **options)
+    copy = train.images([2 * len(train) // 3])  # The first with Bernoulli noise.
+    plain = train.images([0])
+    assert ((copy == plain) | (copy == 0)).all() and (copy != plain).any()
+
+
 def test_bands_of_the_coarse_real_grid(real_data):
     folder = real_data / "dsprites"
     sprites = data.load("dsprites_27", data_dir=folder, split="all")
@@ -83,20 +115,22 @@ def test_bands_of_the_coarse_real_grid(real_data):
     assert rows(found) == rows(wanted)
 
 
-def test_symbols_are_cut_out_and_even(real_data):
-    train = data.load("symbols_13", data_dir=real_data / "symbols")
-    counts = np.bincount(train.factors(train.indices)[:, 0])
+def test_symbols_are_even_and_cropped_where_asked(real_data):
+    options = {"data_dir": real_data / "symbols", "split_recipe": "sae_code"}
+    raw = data.load("symbols_13", **options)
+    counts = np.bincount(raw.factors(raw.indices)[:, 0])
     assert len(counts) == 13 and (counts == counts[0]).all()
-    test = data.load("symbols_13", data_dir=real_data / "symbols", split="test")
+    plain = data.load("hwf", **options)
+    assert set(raw.indices) == set(plain.indices)
+    np.testing.assert_array_equal(raw.images([0, 9]), plain.images([0, 9]))
+    train = data.load("symbols_13", crop=True, **options)
+    test = data.load("symbols_13", split="test", crop=True, **options)
     assert not set(train.indices) & set(test.indices)
     assert len(np.unique(test.indices)) == len(test.indices)
     ink = test.images(test.indices[:200])[..., 0] < 128
     rows, columns = ink.any(axis=2), ink.any(axis=1)
     longest = np.maximum(rows.sum(axis=1), columns.sum(axis=1))
     assert (longest > 32).mean() > 0.95 and longest.max() <= 41
-    raw = data.load("symbols_13", data_dir=real_data / "symbols", crop=False)
-    plain = data.load("hwf", data_dir=real_data / "symbols")
-    np.testing.assert_array_equal(raw.images([0, 9]), plain.images([0, 9]))
 
 
 def test_labelled_images(rng):

@@ -40,6 +40,13 @@ def test_split_sizes_of_shapes3d():
     np.testing.assert_array_equal(code["test"], np.sort(order[-96_000:]))
 
 
+def test_without_a_split_each_part_is_everything():
+    parts = data.split_indices(7, recipe="none")
+    assert list(parts) == ["train", "validation", "test"]
+    for part in parts.values():
+        np.testing.assert_array_equal(part, np.arange(7))
+
+
 def test_splits_of_load_agree_with_split_indices():
     parts = data.split_indices(480_000)
     for split, indices in parts.items():

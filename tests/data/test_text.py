@@ -1,10 +1,13 @@
 """Bags of words: counting your own documents, and errors."""
 
+import collections
+
 import numpy as np
 import pytest
 import scipy.sparse
 
 from disentangle_jax import data
+from disentangle_jax.data import scholar
 
 WORDS = ["ball", "god", "chip"]
 
@@ -44,6 +47,36 @@ def test_posts_without_words_are_not_drawn(real_data):
     )  # fmt: skip
     assert len(corpus) == 7532 and len(corpus.indices) < 7532
     assert (corpus.images(corpus.indices).sum(axis=1) > 0).all()
+
+
+def test_words_by_the_rules_of_scholar():
+    text = (
+        "From: me@site.edu (Me)\n>The U.S. can't say_so: x86's 'god'\n"
+        " @you re-read e-mail, NASA!! well don't café isn\u2019t don't"
+    )
+    # Periods and apostrophes join; digits, short, foreign and stop words go.
+    assert scholar.words(text) == ["say", "god", "read", "mail", "nasa"]
+
+
+@pytest.mark.slow  # Reads and splits 19,000 posts twice.
+def test_newsgroups_prepared_as_by_scholar(real_data):
+    """Whole posts, and a vocabulary of training and test posts together."""
+    options = {"data_dir": real_data / "newsgroups", "vocabulary_size": 40}
+    corpus = data.load("newsgroups", preprocessing="scholar", **options)
+    assert len(corpus) == 11_314
+    # Headers are words of every post, which our usual rules leave out.
+    assert {"subject", "lines", "organization"} <= set(corpus.vocabulary)
+    assert not scholar.STOP_WORDS & set(corpus.vocabulary)
+    from sklearn.datasets import fetch_20newsgroups
+
+    posts = fetch_20newsgroups(
+        data_home=real_data / "newsgroups", subset="all", download_if_missing=False
+    ).data
+    seen = collections.Counter(w for post in posts for w in set(scholar.words(post)))
+    most = sorted(seen, key=lambda word: (-seen[word], word))[:40]
+    assert corpus.vocabulary == sorted(most)
+    with pytest.raises(ValueError, match="Did you mean 'scholar'"):
+        data.load("newsgroups", preprocessing="scholer", **options)
 
 
 @pytest.mark.parametrize(

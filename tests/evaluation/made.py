@@ -32,7 +32,7 @@ def run(groups, *, discrete=(), **method):
     )
     settings = types.SimpleNamespace(
         seed=0, batch_size=4, fid_weights="", num_train=20, num_test=10, hybrid_bank=4,
-        scores=(),
+        scores=(), interventions="codes", hybrid_parts="variables",
     )  # fmt: skip
     return types.SimpleNamespace(
         method=types.SimpleNamespace(

@@ -1,15 +1,17 @@
 """Evaluation writes numbers with their recipe, once, and reads them back."""
 
 import dataclasses
-import json
+import types
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from disentangle_jax import data, evaluation, metrics, training
+from disentangle_jax import data, evaluation, files, metrics, training
 from disentangle_jax.evaluation import loop
 from disentangle_jax.reports.scores import failures
+from tests.evaluation import made
+from tests.training import tiny
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +23,11 @@ def test_each_lane_has_scores_config_and_recipe(evaluated):
     run, scores = evaluated
     assert list(scores) == ["beta=1,seed=0", "beta=8,seed=0"]
     for name, folder in zip(scores, evaluation.folders(run), strict=True):
-        saved = json.loads((folder / "scores.json").read_text())
+        saved = files.read_json(folder / "scores.json")
         assert saved == scores[name] == evaluation.read_scores(folder)
         assert f"beta={saved['config']['method']['beta']:g},seed=0" == folder.name
         assert saved["config"]["lanes"]["sweep"] == {}
-        stored = json.loads((folder / "config.json").read_text())
+        stored = files.read_json(folder / "config.json")
         del stored["format"]
         assert saved["config"] == stored
         assert saved["settings"]["num_train"] == 40
@@ -63,6 +65,25 @@ def test_small_test_split_keeps_the_ratio(tiny_lanes):
     examples = evaluation.Examples(dataclasses.replace(tiny_lanes, test_set=few))
     assert examples.num_train == 20
     assert len(examples.indices) == 30
+
+
+def test_without_a_split_cars3d_has_enough_images_for_the_study(tiny_lanes):
+    cars = data.Dataset(
+        "cars", image_shape=(64, 64, 3), images=None,
+        factor_names=("elevation", "azimuth", "object"), factor_sizes=(4, 24, 183),
+    )  # fmt: skip
+    config = tiny_lanes.config.copy_and_resolve_references()
+    config.eval.update(num_train=10_000, num_test=5000)
+    counts = {}
+    for recipe in ("paper", "none"):
+        parts = [cars.split(part, recipe=recipe) for part in ("train", "test")]
+        run = dataclasses.replace(
+            tiny_lanes, config=config, train_set=parts[0], test_set=parts[1]
+        )
+        examples = evaluation.Examples(run)
+        assert len(np.unique(examples.indices)) == len(examples.indices)
+        counts[recipe] = (examples.num_train, len(examples.indices))
+    assert counts == {"paper": (2342, 3513), "none": (10_000, 15_000)}
 
 
 def test_stored_scores_are_taken_where_they_are_up_to_date(evaluated, monkeypatch):
@@ -126,6 +147,106 @@ def test_numbers_know_their_direction():
         for name in metrics.names()
         for key in metrics.describe(name).keys
     )
+
+
+def grid(**fields):
+    """A dataset whose images are the values of its factors."""
+    sizes = (3, 4, 5)
+
+    def images(indices):
+        values = np.unravel_index(indices // fields.get("copies", 1), sizes)
+        return np.stack(values, axis=-1).astype(np.uint8).reshape(-1, 1, 1, 3)
+
+    return data.Dataset(
+        "grid", image_shape=(1, 1, 3), images=images, factor_sizes=sizes,
+        factor_names=("a", "b", "c"), **fields,
+    )  # fmt: skip
+
+
+def encode(images):
+    a, b, c = images.reshape(-1, 3).T.astype(np.float32)
+    return np.stack([a, 0.3 * b + 0.2 * a, c + 0.1 * b], axis=-1)
+
+
+def votes_by_a_loop(dataset):
+    """The FactorVAE score as Kim & Mnih define it, in disentanglement_lib's order."""
+    rs = np.random.RandomState(0)
+
+    def codes(factors):
+        return encode(dataset.images(dataset.index_of(factors))).astype(np.float64)
+
+    def draw(count):
+        return np.stack([rs.randint(s, size=count) for s in (3, 4, 5)], axis=1)
+
+    scale = codes(draw(10_000)).var(axis=0, ddof=1)
+    table, right = np.zeros((3, 3), int), []
+    for vote in range(15_000):
+        held, factors = rs.randint(3), draw(64)
+        factors[:, held] = factors[0, held]
+        latent = np.argmin(codes(factors).var(axis=0, ddof=1) / scale)
+        if vote < 10_000:
+            table[latent, held] += 1
+        else:
+            right.append(table[latent].argmax() == held)
+    return np.mean(right)
+
+
+def test_scores_that_fix_a_factor_sample_the_dataset():
+    dataset, encoded = grid(), []
+
+    def codes(dataset, indices):
+        encoded.extend(indices)
+        return encode(dataset.images(indices))
+
+    run = made.run((1, 1, 1))
+    run.config.eval.scores = ("beta_vae_score", "factor_vae_score", "flatness")
+    run.config.eval.interventions = "dataset"
+    run.test_set = dataset
+    model = types.SimpleNamespace(run=run, codes=codes, shows_images=False)
+    rows = np.arange(0, 60, 7)  # Too few rows to draw from.
+    seen = types.SimpleNamespace(
+        codes=encode(dataset.images(rows)),
+        factors=dataset.factors(rows),
+        split=lambda rows: (rows[:6], rows[6:]),
+    )
+    found = evaluation.get("codes")(run).evaluate(model, seen)
+    assert found.errors == {}
+    score = found.scores["factor_vae_score"]
+    assert score.settings["sampling"] == "dataset"
+    assert float(score) == pytest.approx(votes_by_a_loop(dataset), abs=1e-12)
+    direct = metrics.beta_vae_score(encode, dataset)
+    assert dict(found.scores["beta_vae_score"]) == dict(direct)
+    assert sorted(encoded) == list(range(60))  # Each image once, for all scores.
+    run.config.eval.interventions = "codes"
+    found = evaluation.get("codes")(run).evaluate(model, seen)
+    assert "arrays" in found.scores["beta_vae_score"].settings["sampling"]
+
+
+def test_interventions_draw_all_copies_of_a_combination():
+    dataset, seen = grid(copies=3), []
+
+    class Indices:
+        """The encoder sees indices instead of images."""
+
+        factor_sizes, index_of, copies = dataset.factor_sizes, dataset.index_of, 3
+        images = staticmethod(lambda indices: indices)
+
+    def encoder(indices):
+        seen.extend(indices)
+        return encode(dataset.images(indices))
+
+    for score in (metrics.factor_vae_score, metrics.beta_vae_score):
+        seen.clear()
+        score(encoder, Indices, num_train=200, num_eval=50)
+        assert set(seen) == set(range(180))
+
+
+def test_interventions_need_a_grid(tmp_path):
+    config = tiny.config()
+    config.data.name = "rendered_dsprites_27"
+    config.eval.interventions = "dataset"
+    with pytest.raises(ValueError, match="`eval.interventions` must be 'codes' for"):
+        training.prepare(config, tmp_path)
 
 
 def test_encode_takes_bytes_and_floats_in_the_unit_interval(tiny_lanes):

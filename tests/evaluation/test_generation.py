@@ -1,12 +1,17 @@
 """Samples and FID of a trained run, with an extractor in Inception's place."""
 
+import dataclasses
 import functools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
 
-from disentangle_jax import evaluation, main, metrics, training
+from disentangle_jax import evaluation, main, metrics, sampling, training
+from disentangle_jax.evaluation import examples
+from tests.evaluation import made
 from tests.training import tiny
 
 
@@ -64,6 +69,32 @@ def test_fid_of_reconstructions_prior_and_hybrids(trained, other_features):
     assert settings["hybrid_bank"] == 8 and settings["split"] == "test"
     saved = evaluation.read_scores(evaluation.folders(trained)[1])
     assert "fid" in saved["metrics"]
+
+
+def test_only_reconstructions_are_limited_by_the_test_split(trained, other_features):
+    few = trained.test_set.narrow(trained.test_set.indices[:12])
+    run = dataclasses.replace(next(iter(trained.models())), test_set=few)
+    model = next(evaluation.load_models(trained))._replace(run=run)
+    evaluator = evaluation.Generation(run)
+    result = evaluator.evaluate(model, evaluation.Seen(model, evaluation.Examples(run)))
+    assert [len(images) for images in other_features] == [12, 12, 20, 20]
+    counts = {"reconstruction": 12, "prior": 20, "hybrid": 20}
+    assert result.scores["fid"].settings["images"] == counts
+
+
+def test_hybrids_recombine_variables_or_dimensions(rng):
+    bank = rng.normal(size=(6, 3))
+    for parts, whole in (("variables", True), ("dimensions", False)):
+        run = made.run((2, 1))
+        run.config.eval.hybrid_parts = parts
+        groups = examples.hybrid_groups(run)
+        drawn = np.asarray(
+            sampling.hybrid(jax.random.key(0), jnp.asarray(bank), 50, groups=groups)
+        )
+        pairs = {tuple(row) for row in np.float32(bank[:, :2]).tolist()}
+        found = {tuple(row) for row in np.float32(drawn[:, :2]).tolist()}
+        assert (found <= pairs) == whole
+    assert examples.hybrid_groups(made.run((1, 1, 4), discrete=(4,))) == (1, 1, 4)
 
 
 def test_hybrid_images_come_from_codes_of_training_images(trained):

@@ -130,6 +130,7 @@ def test_unknown_evaluators_are_refused_early(tiny_lanes, name, message):
 
 def test_the_library_has_these():
     assert set(evaluation.names()) == {
+        "responses",
         "codes", "reconstruction", "generation", "discrete_variables", "regions",
         "topics", "posterior",
     }  # fmt: skip

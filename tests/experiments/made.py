@@ -14,6 +14,7 @@ from tests.training import tiny
 def config(name, **options):
     """Returns a protocol that trains each model for two steps."""
     made = tiny.config(num_steps=2, log_every=1, checkpoint_every=2)
+    made.method.name = "ae"  # The default: most protocols choose methods themselves.
     made.experiment = ConfigDict({"name": name, **options})
     return made
 

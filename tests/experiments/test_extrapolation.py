@@ -40,3 +40,13 @@ def test_extrapolation_freezes_what_it_says_and_scores_novel_images(
     drawn = model.run.method.output(model.run.method.decode(model.state, code))
     error = np.square(np.clip(drawn, 0, 1) - images / 255).mean() * 1000
     assert values["mse_x1000"]["ae"]["neither"][0] == pytest.approx(error, rel=1e-4)
+    # The images of the authors' notebook: those that the first stage dropped.
+    dropped = training.load_split(tested, "train").keep(shape=[2])
+    chosen = np.random.default_rng(0).permutation(dropped.indices)[:20]
+    error = evaluation.encode_images(model, dropped, chosen)[1]["mse"].mean() * 1000
+    found = values["mse_x1000_of_training_images"]["ae"]["neither"][0]
+    assert found == pytest.approx(float(error), rel=1e-4)
+    # Differences from the paper stand on the page.
+    page = (tmp_path / "report.html").read_text()
+    for text in ("2 and 2 steps", "the paper has 3D Shapes", "batch 8", "ELU"):
+        assert text in page

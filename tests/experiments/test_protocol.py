@@ -6,7 +6,8 @@ import textwrap
 
 import pytest
 
-from disentangle_jax import experiments, training
+from disentangle_jax import config as config_lib
+from disentangle_jax import experiments, main, training
 from tests.experiments import made
 
 MODULE = """
@@ -53,12 +54,19 @@ def outside(tmp_path, monkeypatch):
     sys.modules.pop("my_rows", None)
 
 
+def of_rows(outside, **options):
+    """Returns a config of the protocol `Rows`, whose stages set the width."""
+    tested = made.config(outside, **options)
+    del tested.model["width"]
+    return tested
+
+
 def packed(tested, workdir):
     return experiments.prepare(tested, workdir).packs
 
 
 def test_rows_that_share_a_program_are_one_pack(outside, tmp_path):
-    tested = made.config(outside, widths=(4, 8))
+    tested = of_rows(outside, widths=(4, 8))
     tested.lanes.seeds = 3
     packs = packed(tested, tmp_path / "run")
     assert [(p.name, p.after, p.models) for p in packs] == [
@@ -78,7 +86,7 @@ def test_rows_that_share_a_program_are_one_pack(outside, tmp_path):
 
 
 def test_rows_are_trained_with_each_lane_of_the_config(outside, tmp_path):
-    tested = made.config(outside)
+    tested = of_rows(outside)
     tested.lanes.rows = ({"train.seed": 3}, {"train.seed": 7})
     first, second = packed(tested, tmp_path / "run")
     assert first.models == second.models == 4
@@ -97,11 +105,11 @@ def test_a_stage_starts_from_one_with_as_many_programs(outside, tmp_path, monkey
 
     monkeypatch.setattr(module.Rows, "stages", wrong)
     with pytest.raises(ValueError, match="stage second: `after` must name an earlier"):
-        packed(made.config(outside, widths=(4, 8)), tmp_path / "run")
+        packed(of_rows(outside, widths=(4, 8)), tmp_path / "run")
 
 
 def test_a_protocol_from_outside_runs(outside, tmp_path, capsys):
-    tested = made.config(outside)
+    tested = of_rows(outside)
     values = made.values(tested, tmp_path / "run")
     assert values == {
         "first": [[1.0, 0, 2], [4.0, 0, 2]],
@@ -111,7 +119,7 @@ def test_a_protocol_from_outside_runs(outside, tmp_path, capsys):
     assert "stage 1 of 2: first, 2 of 4 models\n" in said
     assert "stage 2 of 2: second, 2 of 4 models, about" in said
     second = training.read_config(tmp_path / "run" / "second")
-    assert second.train.start_from == str(tmp_path / "run" / "first")
+    assert second.train.start_from == "{workdir}/../first"
     assert (tmp_path / "run" / "second/lanes/beta=4,seed=0/report.html").exists()
     assert len((tmp_path / "run" / "mig.csv").read_text().splitlines()) == 3
 
@@ -127,6 +135,96 @@ def test_names_and_descriptions():
         json.dumps(dict(described.options))
 
 
+def test_options_change_single_stages(outside, tmp_path):
+    tested = of_rows(outside)
+    tested.experiment.options = {
+        "second": {"method": {"kl": "sae_code"}, "optimizer": {"learning_rate": 1e-3}}
+    }
+    first, second = packed(tested, tmp_path / "run")
+    assert "kl" not in first.config.method
+    assert (second.config.method.name, second.config.method.kl) == (
+        *("beta_vae", "sae_code"),
+    )
+    rates = [pack.config.optimizer.learning_rate for pack in (first, second)]
+    assert rates == [5e-4, 1e-3]
+
+
+def test_options_of_a_folder_hold_for_the_stages_below_it(tmp_path, monkeypatch):
+    made.use_small_systems(monkeypatch)
+    tested = made.config("extrapolation", models=("ae", "beta_vae"))
+    overrides = [
+        "--config.experiment.options.beta_vae.method.kl=sae_code",
+        "--config.experiment.options.ae.train.num_steps=4",
+        "--config.experiment.options.ae.data.split_recipe=sae_code",
+    ]
+    packs = packed(config_lib.override(tested, overrides), tmp_path / "run")
+    found = {
+        pack.name: (pack.config.method.get("kl"), pack.config.data.split_recipe)
+        for pack in packs
+    }
+    stages = ("first", "encoder", "decoder", "both")
+    assert found == {f"ae/{stage}": (None, "sae_code") for stage in stages} | {
+        f"beta_vae/{stage}": ("sae_code", "paper") for stage in stages
+    }
+    assert packs[0].config.train.num_steps == 4
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"secnd": {"method": {"kl": "sampled"}}}, "did you mean 'second'"),
+        ({"second": {"metod": {"kl": "sampled"}}}, "did you mean 'method"),
+        ({"second": {"method": {"lk": 1}}}, "stage second: method 'beta_vae'"),
+        ({"second": {"method": {"beta": 2.0}}}, "must not set 'method.beta', which"),
+    ],
+)
+def test_options_that_no_stage_takes_are_refused(outside, tmp_path, options, message):
+    tested = of_rows(outside, options=options)
+    with pytest.raises(ValueError) as error:
+        packed(tested, tmp_path / "run")
+    assert message.lower() in str(error.value).lower()
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("method.name", "vae"),
+        ("method.kl", "sae_code"),
+        ("method.mmd_compat", "sae_code"),
+        ("model.width", 16),
+    ],
+)
+def test_fields_that_every_stage_replaces_are_refused(outside, tmp_path, field, value):
+    tested = of_rows(outside)
+    section, name = field.split(".")
+    tested[section][name] = value
+    with pytest.raises(ValueError, match=f"`{field}` must not be given: the protocol"):
+        packed(tested, tmp_path / "run")
+
+
+def test_a_given_field_is_refused_even_at_its_default(outside, tmp_path):
+    tested = of_rows(outside)
+    with pytest.raises(ValueError, match="`method.name` must not be given"):
+        experiments.prepare(tested, tmp_path / "run", ["method.name"])
+    argv = ["--config.method.name=ae", f"--workdir={tmp_path / 'run'}"]
+    argv.append("--config=configs/experiments/model_table.py:quick")
+    assert main.main(argv) == 2
+
+
+def test_lanes_and_rows_that_vary_one_field_are_refused(outside, tmp_path):
+    tested = of_rows(outside)
+    tested.lanes.sweep = {"method.beta": (1.0, 2.0)}
+    with pytest.raises(ValueError, match="`lanes` must not vary 'method.beta'"):
+        packed(tested, tmp_path / "run")
+
+
+def test_a_protocol_that_trains_nothing_refuses_fields_of_training(tmp_path):
+    tested = config_lib.load("configs/experiments/factor_importance.py:quick")
+    tested.train.num_steps = 7
+    with pytest.raises(ValueError, match="`train.num_steps` .* trains nothing"):
+        experiments.prepare(tested, tmp_path / "run")
+
+
 @pytest.mark.parametrize(
     "name, options, fields, message",
     [
@@ -138,12 +236,16 @@ def test_names_and_descriptions():
             "some, but not all, of 0 … 3",
         ),
         ("extrapolation", {"factor": "shap"}, {}, "did you mean 'shape'"),
-        ("extrapolation", {"novel_split": "tset"}, {}, "did you mean 'test'"),
         ("extrapolation", {}, {"optimizer.frozen": ("encoder",)}, "must be empty"),
         ("extrapolation", {}, {"data.drop": {"shape": (1,)}}, "`data.drop` must be"),
         ("overlap", {"frameworks": ("vae",)}, {}, "did you mean 'beta_vae'"),
         ("overlap", {"betas": ()}, {}, "`experiment.betas` must not be empty"),
-        ("overlap", {"spacings": (9,)}, {"data.standardize": True}, "in [1, 8]"),
+        (
+            "overlap",
+            {"spacings": (9,), "latents": (3,)},
+            {"data.standardize": True},
+            "in [1, 8]",
+        ),
         ("capacity", {"capacities": (5.0, 2.0)}, {}, "must be increasing"),
         ("capacity", {}, {}, "must be 'annealed_vae'"),
         ("model_table", {"models": ()}, {}, "must not be empty"),

@@ -8,6 +8,7 @@ import pytest
 
 from disentangle_jax import config as config_lib
 from disentangle_jax import experiments
+from disentangle_jax.experiments import structured_page as page
 from disentangle_jax.training import lanes
 
 FILE = pathlib.Path(__file__).parents[2] / "configs" / "experiments" / "structured.py"
@@ -50,6 +51,35 @@ def test_stages_are_baselines_and_lanes_of_weights(tmp_path):
     assert seeds == [0, 1] * 3
 
 
+def test_fig_6_has_seven_values_and_50_seeds(real_data, tmp_path):
+    folder = f"--config.data.data_dir={real_data / 'mnist'}"
+    config = config_lib.load(f"{FILE}:fig6", [folder])
+    models = {p.name: p.models for p in experiments.prepare(config, tmp_path).packs}
+    assert models == {"hfvae": 50, "equal": 7 * 50, "between": 7 * 50}
+    lines = page.deviations(config).text
+    assert "here 50 seeds" in lines and "authors' code" in lines
+    config.method.concrete_density = "exact_stopped"
+    assert "our own estimator" in page.deviations(config).text
+
+
+def test_all_objectives_of_table_1(real_data, tmp_path):
+    folder = f"--config.data.data_dir={real_data / 'mnist'}"
+    config = config_lib.load(f"{FILE}:objectives", [folder])
+    packs = experiments.prepare(config, tmp_path).packs
+    assert len(packs) == 10
+    assert {p.config.method.name for p in packs} >= {"anchor_vae", "factor_vae"}
+
+
+def test_table_3_has_the_published_scores_in_brackets():
+    found = [{name: 0.5 for name in page._TABLE_3}] * 2
+    table = page.table_3({"hfvae": found, "other": found}, "rendered_dsprites")
+    first, second = table.rows
+    assert first[1] == "0.500 ± 0.000 [0.63 ± 0.08]"
+    assert first[2] == "0.500 ± 0.000 [0.39 ± 0.16]"
+    assert second[1] == "0.500 ± 0.000"
+    assert "those of dsprites" in table.caption
+
+
 @pytest.mark.parametrize(
     "override, message",
     [
@@ -77,7 +107,11 @@ def test_a_whole_page(tmp_path):
         "--config.eval.num_test=100",
     )
     page = experiments.run(experiments.prepare(config, tmp_path))
-    for title in ("Classes, information on the label", "Each term removed in turn"):
+    for title in (
+        "Classes, information on the label",
+        "Each weight set to 0 in turn",
+        "Differences from the paper",
+    ):
         assert title in page.read_text()
     values = json.loads((tmp_path / "result.json").read_text())["values"]
     assert [len(values[name]) for name in values] == [2, 2, 2, 6]

@@ -5,7 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from disentangle_jax import config as config_lib
+from disentangle_jax import training
 from disentangle_jax.experiments import study
+from disentangle_jax.training import program
+from tests.training import tiny
 
 
 def made(values, *, seeds=None, methods=None, datasets=None):
@@ -201,3 +205,14 @@ def test_udr_compares_models_of_one_setting(rng):
     assert found["1.0-0"] == pytest.approx(0.9, abs=0.02)
     codes["2.0-1"] = {"codes": mixed[1].astype(np.float16), "kl": np.ones(3)}
     assert study.udr_scores(rows, codes)["2.0-0"] < 0.8
+
+
+def test_models_of_the_study_see_everything_in_an_order_of_their_own(tmp_path):
+    config = config_lib.load(
+        f"{tiny.ROOT}/configs/studies/unsupervised.py:mini",
+        ["--config.method.name=vae", "--config.lanes.seeds=2"],
+    )
+    run = training.prepare(config, tmp_path)
+    assert len(run.train_set.indices) == len(run.test_set.indices) == 737_280
+    assert program.batch_seeds(run) == [0, 1]
+    assert config.train.input == "device"

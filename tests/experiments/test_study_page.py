@@ -1,12 +1,16 @@
 """The page of a study, with a planted effect and with missing models."""
 
 import csv
+import html
 import itertools
+import json
 
 import numpy as np
 from PIL import Image
 
+from disentangle_jax import config as config_lib
 from disentangle_jax import experiments
+from tests.training import tiny
 
 
 def planted_rows(rng, datasets=("left", "right"), seeds=3):
@@ -68,6 +72,20 @@ def test_page_of_a_study(tmp_path, rng):
     assert int(table[0]["FactorVAE"].split()[0]) < 50
     beats = (path.parent / "better_mig_intervals.csv").read_text()
     assert 'left,tcvae,vae,"100 [100, 100]"' in beats
+
+
+def test_page_lists_where_a_sweep_differs_from_the_study(tmp_path, rng):
+    file = f"{tiny.ROOT}/configs/studies/unsupervised.py"
+    texts = {}
+    for preset in ("", ":mini"):
+        config = json.loads(config_lib.load(file + preset).to_json())
+        rows = planted_rows(rng, datasets=("left",), seeds=1)[:3]
+        page = experiments.write_study(rows, {}, tmp_path, recipe={"config": config})
+        texts[preset] = page.read_text()
+        assert "Differences from the paper" in texts[preset]
+    assert "in the study it is" not in texts[""]
+    mini = html.unescape(texts[":mini"])
+    assert "`model.name` is 'fc1200'; in the study it is 'conv64'." in mini
 
 
 def test_page_of_a_partial_study(tmp_path, rng):

@@ -29,7 +29,7 @@ def config(**options):
         {
             "name": "zero_shot",
             "label": "shape",
-            "combinations": ((0, "high"), (2, "low")),
+            "combinations": ((0, "ink", "high"), (2, "width", "low")),
             **options,
         }
     )
@@ -63,6 +63,7 @@ def test_a_stopped_protocol_continues_and_is_complete(tmp_path, capsys, monkeypa
         assert f"stage {number} of 4: {name}" in said
     assert "left in all" in said
     assert page.name == "report.html" and "Unseen combinations" in page.read_text()
+    assert "Differences from the paper" in page.read_text()
 
     # The pruned training set lacks exactly the removed combinations.
     whole, pruned = (
@@ -85,6 +86,7 @@ def test_a_stopped_protocol_continues_and_is_complete(tmp_path, capsys, monkeypa
         for part in ("all", "pruned")
         for method in ("hfvae", "beta_vae")
     }
+    assert set(result["values"]["features"]) == {"ink", "width"}
     assert result["commit"] and result["versions"]["jax"]
 
     # Again: nothing is trained, the same numbers are found.
@@ -100,8 +102,9 @@ def test_a_stopped_protocol_continues_and_is_complete(tmp_path, capsys, monkeypa
     "options, message",
     [
         ({"label": "shap"}, "did you mean 'shape'"),
-        ({"combinations": ((3, "high"),)}, "a class below 3"),
-        ({"combinations": ((0, "up"),)}, "one of ('low', 'high')"),
+        ({"combinations": ((3, "ink", "high"),)}, "a class below 3"),
+        ({"combinations": ((0, "ink", "up"),)}, "one of ('low', 'high')"),
+        ({"combinations": ((0, "high"),)}, "one of ('ink', 'width')"),
         ({"combinations": ()}, "must not be empty"),
         ({"share": 0.5}, "must lie in (0, 0.5)"),
         ({"sahre": 0.2}, "did you mean 'share'"),

@@ -21,8 +21,9 @@ import pytest
 # the stream that pytest writes to.
 import submitit  # noqa: F401
 
+from disentangle_jax import claims
 from disentangle_jax import sweep as sweep_lib
-from launch import claims, slurm
+from launch import slurm
 from launch import sweep as command
 from tests.launch import tiny_sweep
 

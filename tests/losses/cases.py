@@ -114,6 +114,16 @@ def batch_terms(batch, other, factors, axis_name=None):
         **common,
     )
     terms["log_q_marginals"] = sum(average(jnp.sin(v)) for v in densities.values())
+    _, parts = losses.hfvae(
+        *batch,
+        beta=2.0,
+        gamma=3.0,
+        groups=(1, dims),
+        concrete=[draws],
+        concrete_density="exact_stopped",
+        **common,
+    )
+    terms |= {f"exact_stopped_{k}": v for k, v in parts.items()}
     densities = losses.aggregate_log_densities(
         pairwise, estimator="mss", groups=groups, **common
     )

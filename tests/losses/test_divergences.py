@@ -99,6 +99,15 @@ def test_capacity_kl(batch, getkey):
         np.testing.assert_allclose(got, 3.0 * abs(mean - capacity), rtol=1e-5)
 
 
+def test_linear_capacity_goes_on_from_where_it_was():
+    whole = [losses.linear_capacity(t, c_max=10.0, threshold=100) for t in range(101)]
+    second = [
+        losses.linear_capacity(t, c_start=4.0, c_max=10.0, threshold=60)
+        for t in range(61)
+    ]
+    np.testing.assert_allclose(second, whole[40:], rtol=1e-6)
+
+
 def test_linear_capacity():
     schedule = jax.jit(
         lambda t: losses.linear_capacity(t, c_max=25.0, threshold=100_000)

@@ -57,7 +57,7 @@ class Small(nn.Module):
 
 
 @functools.cache
-def create(**more):
+def create(name="absae", **more):
     more = {
         "relations": RELATIONS,
         "relation_batch": 8,
@@ -68,7 +68,7 @@ def create(**more):
     }
     optimizer = optax.scale_by_adam(eps=1e-3)
     return Compiled(
-        methods.create("absae", Small(), optimizer, factor_sizes=(2, 2), **more)
+        methods.create(name, Small(), optimizer, factor_sizes=(2, 2), **more)
     )
 
 
@@ -184,6 +184,25 @@ def test_the_learner_sees_draws_of_the_prior_and_no_images(batches, labelled, ge
     jax.tree.map(np.testing.assert_array_equal, prior(left), prior(state))
 
 
+def test_only_the_variant_trains_on_labelled_images(batches, labelled, getkey):
+    """After the fit, other labelled images change a step of the variant alone."""
+    key = getkey()
+    other = {**labelled, "image": 1.0 - labelled["image"]}
+    for name, same in (("absae", True), ("absae_labelled", False)):
+        method = create(name)
+        assert ("label_weight" in methods.hyperparameters(name)) == (not same)
+        state, terms = trained(method, batches[:3], labelled, key)
+        assert ("labelled" in terms) == (not same)
+        left, right = (
+            method.step(key, state, {**batches[3], "labelled": own}, FLOATS)[0]
+            for own in (labelled, other)
+        )
+        gaps = jax.tree.map(
+            lambda a, b: float(jnp.abs(a - b).max()), left.params, right.params
+        )
+        assert (max(jax.tree.leaves(gaps)) == 0) == same
+
+
 @pytest.mark.parametrize("tau", [3.0, 6.0])
 def test_the_fit_is_of_codes_in_evaluation_mode(batches, labelled, getkey, tau):
     method = create()
@@ -219,8 +238,7 @@ def test_the_fit_is_of_codes_in_evaluation_mode(batches, labelled, getkey, tau):
 
 def test_a_combination_without_labels_is_left_out(batches, labelled, getkey):
     labelled = {**labelled, "count": jnp.array([6, 6, 0, 1])}
-    for labelled_batch in (0, 4):
-        method = create(labelled_batch=labelled_batch)
+    for method in (create(), create("absae_labelled", labelled_batch=4)):
         state, terms = trained(method, batches, labelled, getkey())
         assert prior(state)["present"].tolist() == [True, True, False, True]
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params))
@@ -263,7 +281,12 @@ def test_examples_are_uniform_over_what_is_defined(getkey):
 def test_learns_regions_and_relations(form, rng, labelled, getkey):
     """Three hundred steps on four kinds of image, with six labels each."""
     method = create(
-        relation_loss=form, warmup_steps=100, labelled_batch=8, width=32, depth=2
+        "absae_labelled",
+        relation_loss=form,
+        warmup_steps=100,
+        labelled_batch=8,
+        width=32,
+        depth=2,
     )
     combination = rng.integers(0, 4, (300, 32))
     pictures = jnp.asarray(images(rng, combination))
@@ -303,7 +326,7 @@ def test_learns_regions_and_relations(form, rng, labelled, getkey):
 def test_operators_and_several_results(getkey, batches, labelled):
     """A binary relation told by the code of a region, with two results."""
     both = data.Relation("both", lambda f, g: (f, g), operator=(1, 1))
-    method = create(relations=(both,), labelled_batch=4)
+    method = create("absae_labelled", relations=(both,), labelled_batch=4)
     state, terms = trained(method, batches, labelled, getkey())
     assert np.isfinite(terms["relation"])
     symbol = method.symbol(getkey(), state, jnp.zeros(5, int))
@@ -315,7 +338,7 @@ def test_operators_and_several_results(getkey, batches, labelled):
 
 
 def test_five_lanes_equal_solo(batches, labelled, getkey):
-    method = create(labelled_batch=4)
+    method = create("absae_labelled", labelled_batch=4)
     keys = jax.random.split(getkey(), 5)
     taus = jnp.array([1.0, 2.0, 3.0, 4.0, 6.0])
 
@@ -340,7 +363,7 @@ def test_five_lanes_equal_solo(batches, labelled, getkey):
 
 
 def test_eight_devices_equal_one(batches, labelled, getkey):
-    key, method = getkey(), create(labelled_batch=4)
+    key, method = getkey(), create("absae_labelled", labelled_batch=4)
     one, _ = trained(method, batches, labelled, key)
     mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
     split = jax.device_put(batches, NamedSharding(mesh, P("data")))
@@ -377,7 +400,11 @@ def test_wrong_options():
     for more, message in (
         ({"relation_batch": 0}, "`relation_batch` must be at least 1"),
         ({"warmup_steps": -1}, "`warmup_steps` must be at least 0"),
-        ({"labelled_batch": -1}, "`labelled_batch` must be at least 0"),
+        (
+            {"name": "absae_labelled", "labelled_batch": 0},
+            "`labelled_batch` must be at least 1",
+        ),
+        ({"labelled_batch": 4}, "labelled_batch"),
         ({"axis_name": "data"}, "`axis_name` must be None"),
         ({"relations": "dsprit"}, "Did you mean 'dsprites'"),
         ({"relations": "dsprites"}, "leaves the grid"),

@@ -38,10 +38,10 @@ def create(model, **more):
 
 
 @functools.cache
-def compiled(discrete=(3,), groups=None):
+def compiled(discrete=(3,), groups=None, density="relaxed"):
     """Returns a model, its method, and the method's init and step, compiled once."""
     model = network(discrete)
-    method = create(model, groups=groups)
+    method = create(model, groups=groups, concrete_density=density)
 
     def init(key, images):
         # Larger parameters than at the start of training: posteriors that differ.
@@ -73,7 +73,14 @@ def concrete(y, logits, temperature):
     return value - k * math.log(total)
 
 
-def expected_loss(x, decoded, z, mean, log_var, ys, class_logits, groups, hyper):
+def pmf(y, logits, temperature):
+    """Log-probability of the largest element of a draw; the temperature is not used."""
+    return logits[np.argmax(y)] - math.log(sum(math.exp(logit) for logit in logits))
+
+
+def expected_loss(
+    x, decoded, z, mean, log_var, ys, class_logits, groups, hyper, density_of=concrete
+):
     """Eq. 4 with the estimator of Sec. 3.1, one density at a time."""
     batch, dims = z.shape
     elements = dims + len(ys)
@@ -86,9 +93,9 @@ def expected_loss(x, decoded, z, mean, log_var, ys, class_logits, groups, hyper)
             for j in range(batch):
                 density[i, j, d] = normal(z[i, d], mean[j, d], log_var[j, d])
         for e, (y, logits) in enumerate(zip(ys, class_logits, strict=True)):
-            prior[i, dims + e] = concrete(y[i], np.zeros(y.shape[1]), t)
+            prior[i, dims + e] = density_of(y[i], np.zeros(y.shape[1]), t)
             for j in range(batch):
-                density[i, j, dims + e] = concrete(y[i], logits[j], t)
+                density[i, j, dims + e] = density_of(y[i], logits[j], t)
     weights = np.full((batch, batch), (SIZE - 1) / (SIZE * (batch - 1)))
     np.fill_diagonal(weights, 1 / SIZE)
 
@@ -119,11 +126,18 @@ def expected_loss(x, decoded, z, mean, log_var, ys, class_logits, groups, hyper)
 
 
 @pytest.mark.parametrize(
-    "discrete, groups, in_objective",
-    [((3,), None, (2, 1)), ((3, 2), (1, 2, 1), (1, 2, 1))],
+    "discrete, groups, in_objective, density",
+    [
+        ((3,), None, (2, 1), concrete),
+        ((3, 2), (1, 2, 1), (1, 2, 1), concrete),
+        ((3,), None, (2, 1), pmf),
+    ],
 )
-def test_loss_of_a_step_equals_loops(discrete, groups, in_objective, images, getkey):
-    model, _, init, step = compiled(discrete, groups)
+def test_loss_of_a_step_equals_loops(
+    discrete, groups, in_objective, density, images, getkey
+):
+    name = "pmf" if density is pmf else "relaxed"
+    model, _, init, step = compiled(discrete, groups, name)
     state = init(getkey(), images)
     key, x = getkey(), images["image"]
     _, terms = step(key, state, images, HYPER)
@@ -148,7 +162,7 @@ def test_loss_of_a_step_equals_loops(discrete, groups, in_objective, images, get
     decoded = np.asarray(apply(variables, code, method="decode"), np.float64)
     x = np.asarray(x, np.float64)
     want = expected_loss(
-        x, decoded, z, mean, log_var, ys, class_logits, in_objective, HYPER
+        x, decoded, z, mean, log_var, ys, class_logits, in_objective, HYPER, density
     )
     assert float(terms["loss"]) == pytest.approx(want, rel=1e-5)
     # The weights matter: none of the terms that they weigh is 0.
@@ -183,7 +197,7 @@ def test_lanes_equal_runs_of_their_own(images, getkey):
 
 def test_pmapped_step_equals_one_device(images, getkey):
     _, _, init, step = compiled()
-    spread = create(network(), axis_name="data")
+    spread = create(network(), axis_name="data", concrete_density="relaxed")
     state, key = init(getkey(), images), getkey()
     expected, terms = step(key, state, images, HYPER)
     shards = {"image": images["image"].reshape(2, 2, *SHAPE)}
@@ -248,6 +262,8 @@ def test_wrong_choices():
         create(network(), groups=(2, 3))
     with pytest.raises(ValueError, match="Did you mean 'groups'?"):
         create(network(), group=(2, 1))
+    with pytest.raises(ValueError, match="`concrete_density` .*Did you mean 'exact'"):
+        create(network(), concrete_density="exakt")
 
 
 def test_faces_can_be_trained_on(real_data, tmp_path):
@@ -256,10 +272,13 @@ def test_faces_can_be_trained_on(real_data, tmp_path):
     schedule = "('linear', 1.0, 0.15, 0, 10000)"
     overrides = [
         f"--config.data.data_dir={folder}",
+        "--config.train.batch_size=128",  # of 700 images
         f"--config.train.schedules.temperature={schedule}",
     ]
     run = training.prepare(config_lib.load(f"{path}:celeba", overrides), tmp_path)
     assert run.train_set.image_shape == (64, 64, 3)
+    assert run.config.data.options.size == 64  # of the published 128
+    assert run.config.model.name == "hfvae-conv"
     assert run.method.latent_groups == (1,) * 20 + (2,)
     config = run.config
     for wrong in (0.0, -1.0):
@@ -281,8 +300,21 @@ def test_presets_have_the_sizes_of_table_2():
         assert config.model.discrete == (categories,)
         assert (config.method.beta, config.method.gamma) == (4.0, 3.0)
         assert config.method.temperature == 0.66
+        assert config.method.concrete_density == "pmf"  # as in the authors' code
+        if preset != "quick":
+            epochs = 100 if preset == "celeba" else 200
+            assert (config.train.num_steps, config.train.num_epochs) == (0, epochs)
     with pytest.raises(ValueError, match="Did you mean 'fashion'"):
         config_lib.load(f"{path}:fashon")
+
+
+def test_mnist_trains_on_all_60000_for_200_of_its_epochs(real_data, tmp_path):
+    path = pathlib.Path(__file__).parents[2] / "configs" / "hfvae.py"
+    folder = [f"--config.data.data_dir={real_data / 'mnist'}"]
+    run = training.prepare(config_lib.load(f"{path}:mnist", folder), tmp_path)
+    assert len(run.train_set.indices) == run.method.dataset_size == 60_000
+    assert run.config.train.num_steps == 200 * 60_000 // 512
+    assert len(run.test_set.indices) == 10_000
 
 
 # --- priors that do not factorise
@@ -295,7 +327,9 @@ def test_given_correlation_moves_the_loss_by_its_closed_form(images, getkey):
     model, _, init, plain = compiled((3,), (1, 1, 1))
     state, key = init(getkey(), images), getkey()
     _, before = plain(key, state, images, HYPER)
-    method = create(model, groups=(1, 1, 1), correlation=GIVEN)
+    method = create(
+        model, groups=(1, 1, 1), correlation=GIVEN, concrete_density="relaxed"
+    )
     _, after = method.step(key, state, images, HYPER)
     normal_key, concrete_key = jax.random.split(key)
     variables = {"params": state.params}

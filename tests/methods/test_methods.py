@@ -18,6 +18,7 @@ SHAPE = (8, 8, 1)
 
 # What each method needs beyond its defaults.
 HYPER = {
+    "anchor_vae": {"lambda_": 0.5},
     "beta_vae": {"beta": 2.0},
     "annealed_vae": {"c_max": 5.0, "threshold": 4.0},
     "beta_tc_vae": {"beta": 3.0},
@@ -88,7 +89,8 @@ def fed(method, examples):
 # Topic models see documents, not images, and AbsAE labelled regions: test_topics.py and
 # test_absae.py.
 @pytest.mark.parametrize(
-    "name", sorted({*methods.names()} - {"prodlda", "nvdm", "absae"})
+    "name",
+    sorted({*methods.names()} - {"prodlda", "nvdm", "absae", "absae_labelled"}),
 )
 def test_loss_falls_on_one_batch(name, getkey):
     method = create(name)
@@ -136,6 +138,42 @@ def test_step_is_the_gradient_of_the_named_objective(getkey):
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), new.params, expected
     )
+
+
+def test_beta_tc_vae_of_the_study_by_a_loop(getkey):
+    # disentanglement_lib: reconstruction + analytic KL + (beta - 1) TC, with densities
+    # summed over the batch without constants.
+    method = create("beta_tc_vae", estimator="naive", kl="analytic")
+    data = fed(method, batch(getkey(), rows=5))
+    state, key = method.init(getkey(), data), getkey()
+    terms = method.step(key, state, data, hyper("beta_tc_vae"))[1]
+    x = data["image"].astype(jnp.float32) / 255
+    mean, log_var, _ = method.encode(state, x)
+    z = sampling.reparameterize(jax.random.split(key)[0], mean, log_var)
+    logits = np.asarray(method.decode(state, z), np.float64)
+    mean, log_var, z, x = (np.asarray(a, np.float64) for a in (mean, log_var, z, x))
+    error = (np.logaddexp(0, logits) - x * logits).sum() / 5
+    kl = 0.5 * (mean**2 + np.exp(log_var) - log_var - 1).sum() / 5
+    correlation = 0.0
+    for i in range(5):
+        density = np.exp(
+            -0.5 * ((z[i] - mean) ** 2 / np.exp(log_var) + log_var + np.log(2 * np.pi))
+        )
+        together = np.log(density.prod(axis=1).sum())
+        correlation += (together - np.log(density.sum(axis=0)).sum()) / 5
+    expected = error + kl + (3.0 - 1.0) * correlation
+    assert float(terms["loss"]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_vlae_takes_the_form_of_its_kl(getkey):
+    method = create("vlae", kl="sae_code")
+    data = fed(method, batch(getkey()))
+    state = method.init(getkey(), data)
+    _, terms = method.step(getkey(), state, data, hyper("vlae"))
+    mean, log_var, _ = method.encode(state, data["image"].astype(jnp.float32) / 255)
+    std = np.exp(0.5 * np.asarray(log_var, np.float64))
+    kl = 0.5 * (np.asarray(mean, np.float64) ** 2 - np.log(std) + std - 1)
+    assert float(terms["kl"]) == pytest.approx(kl.sum(axis=1).mean(), rel=1e-4)
 
 
 def test_accumulated_gradients_equal_one_large_batch(getkey):
@@ -435,3 +473,39 @@ def test_methods_are_immutable():
         method.axis_name = "data"
     assert method.evaluators == ("codes", "reconstruction", "generation")
     assert method.constants(None, [], seed=0) == {} and not method.refit_due(0)
+
+
+def test_anchor_vae_rewards_the_information_of_its_anchors(getkey):
+    """The loss is the ELBO minus lambda times I(x; z_a), written out in float64."""
+    method = create("anchor_vae", anchors=(2, 0))
+    data = fed(method, batch(getkey()))
+    state, key = method.init(getkey(), data), getkey()
+    _, plain = method.step(key, state, data, hyper("anchor_vae") | {"lambda_": 0.0})
+    _, terms = method.step(key, state, data, hyper("anchor_vae"))
+    gain = float(plain["loss"] - terms["loss"])
+    assert gain == pytest.approx(0.5 * float(terms["anchor_information"]), rel=1e-3)
+    x = jnp.asarray(data["image"], jnp.float32) / 255
+    posterior = method.encode(state, x)
+    draw_key, _ = jax.random.split(key)
+    z = method.draw_codes(draw_key, posterior)
+    z, mean, log_var = (
+        np.asarray(a, np.float64)[:, [2, 0]] for a in (z, *posterior[:2])
+    )
+    rows, size = len(z), 100
+    want = 0.0
+    for i in range(rows):
+        logs = [
+            -0.5
+            * (
+                np.log(2 * np.pi)
+                + log_var[j]
+                + (z[i] - mean[j]) ** 2 / np.exp(log_var[j])
+            )
+            for j in range(rows)
+        ]
+        q = np.exp([log.sum() for log in logs])
+        others = (size - 1) / (size * (rows - 1)) * (q.sum() - q[i])
+        want += np.log(q[i] / (q[i] / size + others)) / rows
+    assert float(terms["anchor_information"]) == pytest.approx(want, rel=1e-4, abs=1e-5)
+    with pytest.raises(ValueError, match="`anchors` must be indices of the 3 latents"):
+        create("anchor_vae", anchors=(3,))

@@ -31,6 +31,26 @@ def test_evaluate_is_the_scores(arrays):
         assert result[name].settings == one.settings
 
 
+def test_a_score_takes_options_in_parentheses(arrays):
+    asked = "dci(estimator=logistic), mig,dci"
+    result = metrics.evaluate(*arrays, scores=asked)
+    assert tuple(result) == ("dci(estimator=logistic)", "mig", "dci")
+    one = metrics.dci(*arrays, estimator="logistic")
+    assert dict(result["dci(estimator=logistic)"]) == dict(one)
+    assert result["dci(estimator=logistic)"].settings["estimator"] == "logistic"
+    assert result["dci"].settings["estimator"] == "gbt"
+    metrics.check_scores("dci(estimator=gbt_exact)", "config")
+    for wrong, message in {
+        "dci(estimator=gbt_exat)": "Did you mean 'gbt_exact'",
+        "dci(estimater=gbt)": "Did you mean 'estimator'",
+        "dci(gbt)": r"name or name\(option=value\)",
+        "dci(estimator=gbt": r"name or name\(option=value\)",
+        "mig(bins=3)": "option",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            metrics.check_scores((wrong,), "config", "eval.scores")
+
+
 def test_one_failure_does_not_fail_the_rest(arrays):
     result = metrics.evaluate(*arrays, scores="mig, downstream,flatness")
     assert float(result["mig"]) > 0
@@ -214,7 +234,7 @@ def test_help_lists_the_scores_and_their_meanings(capsys):
 
 def test_command_refuses(file, tmp_path, capsys):
     assert command.main([str(tmp_path / "none.npz")]) == 2
-    assert "cannot read" in capsys.readouterr().err
+    assert "there is no file" in capsys.readouterr().err
     np.savez(tmp_path / "bare.npz", codes=np.zeros((2, 2)))
     assert command.main([str(tmp_path / "bare.npz")]) == 2
     assert "must hold `codes` and `factors`" in capsys.readouterr().err

@@ -107,3 +107,15 @@ def test_fc1200_count():
     encoder = (pixels * 1200 + 1200) + (1200 * 1200 + 1200) + 2 * (1200 * 10 + 10)
     decoder = (10 * 1200 + 1200) + 2 * (1200 * 1200 + 1200) + (1200 * pixels + pixels)
     assert models.parameter_count("fc1200", (64, 64, 1)) == encoder + decoder
+
+
+def test_network_of_the_co_authors_faces():
+    channels, h, w = (3, 64, 128, 128, 256), 512, 4 * 4 * 256
+    pairs = list(zip(channels, channels[1:]))
+    encoder = sum(16 * i * o + o for i, o in pairs) + (w * h + h)
+    encoder += (h * 2 + 2) + 2 * ((h + 2) * 20 + 20)  # classes, then mean and deviation
+    decoder = (22 * h + h) + (h * w + w) + sum(16 * i * o + i for i, o in pairs)
+    # Scale and shift of each hidden channel: two maps of each size but the images'.
+    norms = 2 * (sum(channels[1:]) + h) + 2 * (h + w + sum(channels[1:-1]))
+    count = models.parameter_count("hfvae-conv", SMALL)
+    assert count == encoder + decoder + norms

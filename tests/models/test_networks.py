@@ -1,5 +1,6 @@
 """Every network: shapes, state, groups, errors, and how its parameters start."""
 
+import functools
 import math
 
 import jax
@@ -24,12 +25,15 @@ SMALL = {
     "conv64": ((32, 32, 3), {"channel_scale": 0.25}),
     "fc1200": ((16, 16, 1), {"width": 20}),
     "hfvae-mlp": ((28, 28, 1), {"widths": (20,), "head_width": 10}),
+    "hfvae-conv": ((16, 16, 3), {"channels": (4, 8), "width": 10}),
     "prodlda": ((30,), {}),
     "nvdm": ((30,), {"width": 20}),
     "absae": ((45, 45, 1), {"channels": 8}),
     "vlae-original": ((28, 28, 1), {"channels": (4, 8), "width": 16}),
 }
-STATEFUL = ("prodlda", "absae", "vlae-original")
+STATEFUL = ("prodlda", "absae", "vlae-original", "hfvae-conv")
+# Side of the smallest feature map of each version of conv64.
+VARIANT_SIDES = {"dlib": 4, "burgess": 4, "michlo": 5}
 
 
 def test_every_name_is_covered():
@@ -58,8 +62,8 @@ def test_contract(name, getkey):
     posterior, logits = outputs(variables, x)
     stochastic = posterior.log_var is not None
     assert stochastic == (
-        name in ("vae", "conv64", "fc1200", "hfvae-mlp", "prodlda", "nvdm")
-        or name.startswith("vlae")
+        name in ("vae", "conv64", "fc1200", "prodlda", "nvdm")
+        or name.startswith(("vlae", "hfvae"))
     )
     assert posterior.mean.dtype == jnp.float32
     if stochastic:
@@ -122,6 +126,7 @@ def test_groups():
         "hfvae-mlp", (28, 28, 1), latent_dim=6, groups=(4, 2), discrete=(3, 5)
     )
     assert hfvae.latent_groups == (4, 2, 1, 1)
+    assert models.create("hfvae-conv", (64, 64, 3)).latent_groups == (20, 1)
 
 
 def test_hfvae_means_depend_on_the_discrete_draw(getkey):
@@ -209,7 +214,7 @@ def test_michlo_starts_xavier_normal(getkey):
 
 def test_constant_starts_normal(getkey):
     constant = initial("sae-12", "decoder/constant", getkey, channels=64)
-    assert constant.shape == (1, 1, 64)
+    assert constant.shape == (2, 2, 64)
     np.testing.assert_allclose(constant.std(), 1, rtol=0.3)
 
 
@@ -218,6 +223,35 @@ def test_nvdm_log_std_starts_at_zero(getkey):
     variables = module.init(getkey(), x)
     posterior = module.apply(variables, x, method="encode")
     assert not posterior.log_var.any() and posterior.mean.any()
+
+
+# --- image sizes ----------------------------------------------------------------------
+
+SIZED = [
+    *(("sae-12", {}, 2), ("ae", {}, 2), ("vlae-12", {}, 2), ("adaae-12", {}, 2)),
+    *(("sae-12", {"resampling": "stride"}, 2), ("absae", {}, 4)),
+    *(("conv64", {"kernel_variant": v}, s) for v, s in VARIANT_SIDES.items()),
+]
+
+
+@pytest.mark.parametrize("name, options, smallest", SIZED)
+def test_small_images_keep_the_smallest_map_and_the_parameters(name, options, smallest):
+    counts, maps = set(), set()
+    for side in (64, 32, 16):
+        shape = (side, side, 3)
+        module = models.create(name, shape, **options)
+        x = jnp.zeros((1, *shape))
+        variables = jax.eval_shape(module.init, jax.random.key(0), x)
+        _, seen = jax.eval_shape(
+            functools.partial(module.apply, capture_intermediates=True), variables, x
+        )
+        encoder = jax.tree.leaves(seen["intermediates"]["encoder"])
+        maps.add(min(leaf.shape[1] for leaf in encoder if leaf.ndim == 4))
+        counts.add(models.parameter_count(name, shape, **options))
+        assert jax.eval_shape(module.apply, variables, x).shape == x.shape
+    assert maps == {smallest}
+    if options.get("resampling") != "stride":
+        assert len(counts) == 1
 
 
 # --- options --------------------------------------------------------------------------
@@ -279,15 +313,15 @@ def test_spatial_broadcast_decoder(getkey):
             "conv64",
             (60, 64, 3),
             {},
-            r"sides that are multiples of 16",
+            r"sides that are multiples of 8",
         ),
-        ("sae-12", (48, 48, 3), {}, r"multiple of 32 for 'sae-12'.*\(48, 48, 3\)"),
-        ("sae-16", (96, 96, 3), {}, r"multiple of 64 for 'sae-16'"),
+        ("sae-12", (50, 50, 3), {}, r"multiple of 16 for 'sae-12'.*\(50, 50, 3\)"),
+        ("sae-16", (100, 100, 3), {}, r"multiple of 32 for 'sae-16'"),
         ("ae", (64, 32, 3), {}, r"`image_shape` must be square"),
         ("ae", (64, 64), {}, r"`image_shape` must be \(H, W, C\)"),
         ("prodlda", (64, 64, 3), {}, r"`image_shape` must be \(V,\)"),
         ("ae", (0, 0, 3), {}, r"positive integers"),
-        ("absae", (50, 50, 1), {}, r"45 or of a multiple of 16"),
+        ("absae", (50, 50, 1), {}, r"45, or of at least 8 and a multiple of 8"),
         ("vlae-original", (30, 30, 1), {}, r"multiples of 4"),
         ("sae-12", (64, 64, 3), {"latent_dim": 10}, r"divisible by the 12 .* got 10"),
         ("vlae-4", (64, 64, 3), {"latent_dim": 10}, r"divisible by the 4"),

@@ -1,8 +1,9 @@
 """Folders of evaluated runs made of arithmetic: nothing is trained."""
 
-import json
-
 import numpy as np
+
+from disentangle_jax import files
+from disentangle_jax.training.logging import MetricsWriter
 
 IMAGE = (6, 5, 3)
 
@@ -89,8 +90,9 @@ def pictures(groups=(1, 2), *, shade=0):
 def run(folder, *, groups=(1, 2), shade=0, **more):
     """Writes an evaluated run and returns its folder."""
     folder.mkdir(parents=True)
-    (folder / "scores.json").write_text(json.dumps(scores(groups=groups, **more)))
+    files.write_json(folder / "scores.json", scores(groups=groups, **more))
     np.savez(folder / "pictures.npz", **pictures(groups, shade=shade))
-    rows = [{"step": 1, "loss": 3.0}, {"step": 2, "loss": None}]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    writer = MetricsWriter(folder, start_step=0)
+    writer.write(1, {"loss": 3.0})
+    writer.write(2, {"loss": np.nan})
     return folder

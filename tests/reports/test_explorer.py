@@ -5,15 +5,19 @@ import http.client
 import io
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
+from concurrent import futures
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from disentangle_jax.reports import explorer
 from disentangle_jax.reports.explorer import Explorer, Subject
 from disentangle_jax.reports.requests import Refusal, parse_code, parse_image
 from tests.evaluation.made import SHAPE, decode
@@ -40,11 +44,11 @@ def server():
         Subject("seed=0", encode, decode, GROUPS, images, stored),
         Subject("seed=1", encode, lambda z: decode(-z), GROUPS, images, stored),
     ]
-    with Explorer(models) as explorer:
-        thread = threading.Thread(target=explorer.serve_forever)
+    with Explorer(models) as served:
+        thread = threading.Thread(target=served.serve_forever)
         thread.start()
-        yield explorer
-        explorer.shutdown()
+        yield served
+        served.shutdown()
         thread.join()
 
 
@@ -268,6 +272,51 @@ def test_bodies_of_unknown_or_absurd_length_are_refused(server, headers, status)
     answer = Answer(connection.getresponse())
     connection.close()
     assert answer.status == status and answer.body.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("ending", ["closed", "silent"])
+def test_short_bodies_get_400(server, monkeypatch, ending):
+    monkeypatch.setattr(explorer, "_SECONDS", 0.3)
+    monkeypatch.setattr(explorer._Handler, "timeout", 0.3)
+    with socket.create_connection(("127.0.0.1", server.server_port), 20) as client:
+        client.sendall(
+            f"POST /{server.token}/0/decode HTTP/1.1\r\nHost: {server.hosts[0]}\r\n"
+            "Content-Length: 100\r\n\r\n{".encode()
+        )
+        if ending == "closed":
+            client.shutdown(socket.SHUT_WR)
+        answer = client.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 400 ") and b"body: ended before" in answer
+
+
+def test_a_burst_of_100_requests_is_served(server):
+    with futures.ThreadPoolExecutor(100) as pool:
+        answers = pool.map(
+            lambda _: request(server, "0/decode", {"code": CODE}), range(100)
+        )
+        assert [answer.status for answer in answers] == [200] * 100
+
+
+def test_few_uploads_are_in_memory_at_once(server, monkeypatch):
+    inside, most = [], []
+
+    def parse(content, shape):
+        inside.append(0)
+        most.append(len(inside))
+        time.sleep(0.01)
+        inside.pop()
+        return np.zeros(shape, np.uint8)
+
+    monkeypatch.setattr(explorer, "parse_image", parse)
+    with futures.ThreadPoolExecutor(20) as pool:
+        answers = pool.map(lambda _: request(server, "0/encode", b"x"), range(20))
+        assert {answer.status for answer in answers} == {200}
+    assert max(most) <= 4
+    monkeypatch.setattr(explorer, "_SECONDS", 0.05)
+    taken = [server.uploads.acquire() for _ in range(4)]
+    assert all(taken) and request(server, "0/encode", b"x").status == 503
+    for _ in taken:
+        server.uploads.release()
 
 
 def test_unknown_method_gets_one_line_too(server):

@@ -2,12 +2,11 @@
 
 import base64
 import io
-import json
 
 import pytest
 from PIL import Image
 
-from disentangle_jax import evaluation, reports
+from disentangle_jax import evaluation, files, reports
 from disentangle_jax.reports import drawing, markup
 from tests.reports import made
 from tests.reports.pages import Page, check_self_contained
@@ -67,7 +66,7 @@ def test_runs_without_scores_or_with_old_ones_are_refused(tmp_path):
     folder = made.run(tmp_path / "old")
     old = made.scores()
     del old["evaluators"]
-    (folder / "scores.json").write_text(json.dumps(old))
+    files.write_json(folder / "scores.json", old)
     for read in (reports.check_evaluated, reports.write):
         with pytest.raises(ValueError, match="an older version; run evaluate again"):
             read(folder)

@@ -26,12 +26,10 @@ def start(
     file = folder / "tiny_run.py"
     file.write_text(tiny.FILE)
     command = [sys.executable, "-m", "disentangle_jax.main", "train"]
-    # As many devices as asked for, whatever the tests run on.
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     process = subprocess.Popen(
         [*command, f"--config={file}", f"--workdir={workdir}", *arguments],
         cwd=ROOT,
-        env={**environment, "JAX_NUM_CPU_DEVICES": str(devices)},
+        env={**os.environ, "JAX_NUM_CPU_DEVICES": str(devices)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -12,6 +12,7 @@ import pytest
 from disentangle_jax import training
 from disentangle_jax.training import program as program_lib
 from disentangle_jax.training.checkpoint import Checkpoints
+from disentangle_jax.training.logging import MetricsWriter
 from tests.training import tiny
 
 
@@ -57,8 +58,9 @@ def test_another_seed_gives_another_run(uninterrupted, tmp_path):
 def test_rows_after_the_resumed_step_are_dropped(uninterrupted, tmp_path):
     trained(tiny.config(num_steps=4), tmp_path)
     # What a killed run leaves: rows beyond its last checkpoint and a cut line.
+    MetricsWriter(tmp_path, start_step=4).write(6, {"loss": 1.0})
     with (tmp_path / "metrics.jsonl").open("a") as file:
-        file.write('{"step": 6, "loss": 1.0}\n{"step": 8, "lo')
+        file.write('{"step": 8, "lo')
     trained(tiny.config(), tmp_path)
     rows = training.read_metrics(tmp_path)
     expected = training.read_metrics(uninterrupted[1])
@@ -81,6 +83,20 @@ def test_damaged_newest_checkpoint_falls_back(uninterrupted, tmp_path, damage):
         state = trained(tiny.config(), tmp_path)
     assert_same(state, uninterrupted[0])
     assert (tmp_path / "damaged-checkpoint-8").is_dir()  # Nothing is deleted.
+
+
+@pytest.mark.parametrize("damage", ["empty", "half-written"])
+def test_a_folder_without_a_checkpoint_hides_no_older_one(
+    uninterrupted, tmp_path, damage
+):
+    trained(tiny.config(num_steps=8), tmp_path)
+    (tmp_path / "checkpoints" / "12" / "state").mkdir(parents=True)
+    if damage == "empty":
+        (tmp_path / "checkpoints" / "12" / "state").rmdir()
+    with pytest.warns(UserWarning, match="step 12 is damaged .* from step 8"):
+        state = trained(tiny.config(), tmp_path)
+    assert_same(state, uninterrupted[0])
+    assert (tmp_path / "damaged-checkpoint-12").is_dir()
 
 
 def test_a_flipped_bit_in_a_checkpoint_is_noticed(uninterrupted, tmp_path):

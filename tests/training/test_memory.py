@@ -91,14 +91,16 @@ def test_what_does_not_fit_is_told_with_what_would(tmp_path, monkeypatch):
     assert "which has 0.781 GiB" in said
     assert "set `lanes.chunk` to 2" in said and "`model.remat`" in said
     assert "batch_size" not in said.split("You can")[1]
-    memory.check(training.prepare(large(chunk=2), tmp_path))
+    training.check_memory(training.prepare(large(chunk=2), tmp_path))
     # One lane alone is too large: only a smaller batch helps.
     said = told(large(seeds=1, batch_size=8192), tmp_path / "run")
     assert "lanes.chunk" not in said
     rows = int(said.split("lower `train.batch_size` to ")[1].split()[0])
-    memory.check(training.prepare(large(seeds=1, batch_size=rows), tmp_path))
+    training.check_memory(training.prepare(large(seeds=1, batch_size=rows), tmp_path))
     with pytest.raises(training.TooLarge):
-        memory.check(training.prepare(large(seeds=1, batch_size=4 * rows), tmp_path))
+        training.check_memory(
+            training.prepare(large(seeds=1, batch_size=4 * rows), tmp_path)
+        )
 
 
 def test_lanes_and_rows_are_shared_by_devices(tmp_path, monkeypatch, devices):
@@ -107,7 +109,7 @@ def test_lanes_and_rows_are_shared_by_devices(tmp_path, monkeypatch, devices):
     for mesh in ((4, 1), (1, 4), (2, 2)):
         config = large()
         config.train.mesh = mesh
-        memory.check(training.prepare(config, tmp_path))
+        training.check_memory(training.prepare(config, tmp_path))
 
 
 def test_parameters_alone_can_be_too_many(tmp_path, monkeypatch):

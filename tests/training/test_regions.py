@@ -39,7 +39,7 @@ def test_refits_where_asked(tmp_path):
 
 
 def test_lanes_of_seeds_and_tau_equal_solo(tmp_path):
-    many = tiny.absae(labelled_batch=4)
+    many = tiny.absae_labelled()
     many.train.update(num_steps=8, checkpoint_every=8)
     many.lanes.seeds = 5
     many.lanes.sweep["method.tau"] = (2.0, 3.0)
@@ -61,7 +61,7 @@ def test_lanes_of_seeds_and_tau_equal_solo(tmp_path):
 def test_eight_devices_equal_one(tiny_absae, tmp_path, devices):
     _, carry = tiny_absae
     devices(8)
-    eight = training.train(training.prepare(tiny.absae(labelled_batch=4), tmp_path))
+    eight = training.train(training.prepare(tiny.absae_labelled(), tmp_path))
     near(eight.state.params, carry.state.params)
     near(eight.state.model_state, carry.state.model_state)
 

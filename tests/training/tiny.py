@@ -68,6 +68,11 @@ def absae(**method):
     return small
 
 
+def absae_labelled():
+    """Returns the config of :func:`absae` with labelled images in every step."""
+    return absae(name="absae_labelled", labelled_batch=4)
+
+
 def trained_lanes(workdir):
     """Trains two values of beta as lanes for two steps; returns the run."""
     lanes = config(num_steps=2, checkpoint_every=2, log_every=1)

@@ -46,18 +46,24 @@ def _crop(image: np.ndarray) -> np.ndarray:
     tfds=TfdsLayout("celeb_a", attributes="attributes", parts=tuple(PARTS), fit=_crop),
 )
 def celeba(
-    *, data_dir: Folder = None, split: str = "train", crop: int | None = None
+    *,
+    data_dir: Folder = None,
+    split: str = "train",
+    crop: int | None = None,
+    official_parts: bool = True,
 ) -> Dataset:
     """CelebA: aligned faces, centre crop without resizing.
 
-    Factors: the 40 binary attributes, if their list is present. The published parts are
-    used if list_eval_partition.txt is present, else ``data.split_indices``.
+    Factors: the 40 binary attributes, if their list is present.
 
     Args:
       data_dir: folder of the JPEGs, or one that holds img_align_celeba.
       split: as in ``data.load``.
       crop: side of the centre crop; None for 128 of the published width 178 (rows
         45–172, columns 25–152), and the same region of copies of another size.
+      official_parts: use the published parts if list_eval_partition.txt is present,
+        about 80/10/10; False for 70/10/20 by ``data.split_indices``, as "Structure by
+        Architecture" states.
     """
     from PIL import Image
 
@@ -95,7 +101,7 @@ def celeba(
         length=len(paths),
     )
     partition = _beside(folder, "list_eval_partition.txt")
-    if partition is None or split == "all":
+    if partition is None or split == "all" or not official_parts:
         return dataset.split(split)
     if split not in PARTS:
         raise unknown_name("data.load", "split", split, [*PARTS, "all"])

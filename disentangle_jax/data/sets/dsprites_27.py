@@ -52,15 +52,15 @@ def _bands(base: Dataset) -> dict[str, dict[int, int]]:
 
 
 @functools.lru_cache(maxsize=2)
-def _published(data_dir: str | None, file: str | None) -> Dataset:
+def _published(data_dir: str | None, file: str | None, size: int) -> Dataset:
     base = dsprites(data_dir=data_dir, split="all", file=file)
-    return regions.banded(dsprites_27.description, base, _bands(base))
+    return regions.banded(dsprites_27.description, base, _bands(base), size)
 
 
-@functools.cache
-def _rendered() -> Dataset:
+@functools.lru_cache(maxsize=2)
+def _rendered(size: int) -> Dataset:
     base = rendered_dsprites(split="all")
-    return regions.banded(rendered_dsprites_27.description, base, _bands(base))
+    return regions.banded(rendered_dsprites_27.description, base, _bands(base), size)
 
 
 @define(**SOURCE, **_REGIONS, size="12,150 of dsprites, and noisy copies")
@@ -68,8 +68,10 @@ def dsprites_27(
     *,
     data_dir: Folder = None,
     split: str = "train",
+    split_recipe: str = "paper",
     file: str | None = None,
     noisy_copies: int = 3,
+    size: int = SIZE,
 ) -> Dataset:
     """dSprites in 27 regions: shape, x (left, centre, right) and y (from the top).
 
@@ -81,13 +83,15 @@ def dsprites_27(
     Args:
       data_dir: as in ``dsprites``.
       split: as in ``data.load``.
+      split_recipe: as in ``data.load``.
       file: as in ``dsprites``.
       noisy_copies: number of Gaussian and of Bernoulli copies of each *training* image
         (``data.with_noisy_copies``).
+      size: as in ``data.load``; images are reduced before the noise is added.
     """
-    whole = _published(None if data_dir is None else os.fspath(data_dir), file)
+    whole = _published(None if data_dir is None else os.fspath(data_dir), file, size)
     return regions.split_with_copies(
-        dsprites_27.description, whole, split, noisy_copies
+        dsprites_27.description, whole, split, split_recipe, noisy_copies
     )
 
 
@@ -97,10 +101,19 @@ def dsprites_27(
     licence="Apache-2.0",
 )
 def rendered_dsprites_27(
-    *, data_dir: Folder = None, split: str = "train", noisy_copies: int = 3
+    *,
+    data_dir: Folder = None,
+    split: str = "train",
+    split_recipe: str = "paper",
+    noisy_copies: int = 3,
+    size: int = SIZE,
 ) -> Dataset:
     """``dsprites_27`` of ``rendered_dsprites``, which has the same arguments."""
     del data_dir
     return regions.split_with_copies(
-        rendered_dsprites_27.description, _rendered(), split, noisy_copies
+        rendered_dsprites_27.description,
+        _rendered(size),
+        split,
+        split_recipe,
+        noisy_copies,
     )

@@ -3,6 +3,8 @@
 import functools
 from collections.abc import Callable
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from disentangle_jax.data.catalogue import DatasetDescription, define
@@ -32,26 +34,25 @@ _VARIANT = {
 }
 
 
-def _to_bytes(image: np.ndarray) -> np.ndarray:
-    return np.round(image * 255).astype(np.uint8)
+def _to_bytes(image: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
+    return (image * 255).round().astype(np.uint8)
 
 
-def _coloured(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return _to_bytes(image / 255 * rng.uniform(0.5, 1.0, 3))
+def _coloured(key: jax.Array, image: jax.Array) -> jax.Array:
+    return _to_bytes(image / 255 * jax.random.uniform(key, (1, 1, 3), minval=0.5))
 
 
-def _noisy(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return _to_bytes(np.minimum(image / 255 + rng.uniform(size=image.shape), 1.0))
+def _noisy(key: jax.Array, image: jax.Array) -> jax.Array:
+    return _to_bytes(jnp.minimum(image / 255 + jax.random.uniform(key, image.shape), 1))
 
 
-def _on_scream(
-    scream: np.ndarray, image: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    rows, columns = np.array(scream.shape[:2]) - SIZE
-    row, column = rng.integers(0, rows + 1), rng.integers(0, columns + 1)
-    crop = scream[row : row + SIZE, column : column + SIZE]
-    background = (crop + rng.uniform(size=3)) / 2
-    return _to_bytes(np.where(image > 0, 1 - background, background))
+def _on_scream(scream: np.ndarray, key: jax.Array, image: jax.Array) -> jax.Array:
+    place_key, colour_key = jax.random.split(key)
+    last = jnp.array(scream.shape[:2]) - SIZE
+    row, column = jax.random.randint(place_key, (2,), 0, last + 1)
+    crop = jax.lax.dynamic_slice(scream, (row, column, 0), (SIZE, SIZE, 3))
+    background = (crop + jax.random.uniform(colour_key, (1, 1, 3))) / 2
+    return _to_bytes(jnp.where(image > 0, 1 - background, background))
 
 
 def _variant(
@@ -63,6 +64,7 @@ def _variant(
         factor_sizes=plain.factor_sizes,
         factor_table=None if plain.is_grid else plain.factors(np.arange(len(plain))),
         noise=noise,
+        packed=plain.packed,
     )
     return varied.narrow(plain.indices)
 
@@ -121,7 +123,7 @@ def scream_dsprites(
     with reading(path), Image.open(path) as picture:
         picture = picture.convert("RGB")
         picture.thumbnail(SCREAM_SIZE)
-        scream = np.asarray(picture) / 255
+        scream = np.asarray(picture, np.float32) / 255
     plain = dsprites(data_dir=data_dir, split=split, file=file)
     noise = functools.partial(_on_scream, scream)
     return _variant(scream_dsprites.description, plain, noise)

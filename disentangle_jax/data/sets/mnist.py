@@ -51,6 +51,11 @@ def _load(description: DatasetDescription, data_dir: Folder, split: str) -> Data
         images, labels = arrays
         expected = (len(labels), *description.image_shape[:2])
         check_shape(data_folder(data_dir), "images", images.shape, expected)
+        if len(labels) and labels.max() > 9:
+            raise ValueError(
+                f"data.load: {path} must hold labels in [0, 10), got {labels.max()}. "
+                "Delete it and fetch it again."
+            )
         return images[..., None], labels
 
     prefixes = {"test": ("t10k",), "all": ("train", "t10k")}.get(split, ("train",))

@@ -21,9 +21,11 @@ from disentangle_jax.data.publisher_files import (
     read_npy_header,
     read_npz_member,
     reading,
+    warn_of_replaced,
 )
 
-_ADDRESS = "https://storage.googleapis.com/mpi3d_disentanglement_dataset/data"
+# Since April 2025; the publisher's older addresses hold a corrupt real.npz.
+_ADDRESS = "https://huggingface.co/datasets/waleedgondal/mpi3d"
 
 
 def _images_member(path: pathlib.Path) -> zipfile.ZipInfo:
@@ -66,11 +68,13 @@ def _read_images(description: DatasetDescription, path: pathlib.Path) -> np.ndar
 
 
 def _load(description: DatasetDescription, data_dir: Folder, split: str) -> Dataset:
-    images = _read_images(description, find(description, data_dir))
+    path = find(description, data_dir)
+    warn_of_replaced(description, path)
+    images = _read_images(description, path)
     return description.dataset(lambda indices: np.asarray(images[indices])).split(split)
 
 
-def _described(file: str, md5: str, mean: tuple, std: tuple) -> dict[str, Any]:
+def _described(file: str, mean: tuple, std: tuple, **fields: Any) -> dict[str, Any]:
     return {
         "factors": {
             "object_color": 6,
@@ -84,23 +88,23 @@ def _described(file: str, md5: str, mean: tuple, std: tuple) -> dict[str, Any]:
         "image_shape": (64, 64, 3),
         "size": "1,036,800",
         "licence": "CC BY 4.0",
-        "fetch": f"{_ADDRESS}/{file}",
+        "fetch": _ADDRESS,
         "files": file,
-        "patterns": tuple(dict.fromkeys((file, f"mpi3d_{file.split('_')[-1]}"))),
-        "md5": {file: md5},
+        "patterns": (file,),
         # From the code of Overlooked Implications of the Reconstruction Loss.
         "moments": (mean, std),
         "tfds": TfdsLayout(),
         "compressed_images": _compressed_images,
+        **fields,
     }
 
 
 @define(
     **_described(
         "mpi3d_toy.npz",
-        "55889cb7c7dfc655d6e0277beee88868",
         (0.22437, 0.22142, 0.22625),
         (0.06900, 0.06343, 0.07608),
+        md5={"mpi3d_toy.npz": "55889cb7c7dfc655d6e0277beee88868"},
     )
 )
 def mpi3d_toy(*, data_dir: Folder = None, split: str = "train") -> Dataset:
@@ -119,9 +123,9 @@ def mpi3d_toy(*, data_dir: Folder = None, split: str = "train") -> Dataset:
 @define(
     **_described(
         "mpi3d_realistic.npz",
-        "59a6225b88b635365f70c91b3e52f70f",
         (0.17987, 0.20475, 0.18148),
         (0.08746, 0.09331, 0.09242),
+        md5={"mpi3d_realistic.npz": "59a6225b88b635365f70c91b3e52f70f"},
     )
 )
 def mpi3d_realistic(*, data_dir: Folder = None, split: str = "train") -> Dataset:
@@ -131,12 +135,17 @@ def mpi3d_realistic(*, data_dir: Folder = None, split: str = "train") -> Dataset
 
 @define(
     **_described(
-        "real.npz",
-        "0f33f609918fb5c97996692f91129802",
+        "mpi3d_real.npz",
         (0.12849, 0.16480, 0.13972),
         (0.09329, 0.09203, 0.10323),
+        patterns=("mpi3d_real.npz", "real.npz"),
+        replaced={"real.npz": "0f33f609918fb5c97996692f91129802"},
     )
 )
 def mpi3d_real(*, data_dir: Folder = None, split: str = "train") -> Dataset:
-    """MPI3D real: as :func:`mpi3d_toy`, photographs of the robot."""
+    """MPI3D real: as :func:`mpi3d_toy`, photographs of the robot.
+
+    The old file ``real.npz`` is read too, with a warning: its publisher replaced it in
+    April 2025 because it is corrupt. The published moments and scores are of that file.
+    """
     return _load(mpi3d_real.description, data_dir, split)

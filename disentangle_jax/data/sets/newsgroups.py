@@ -12,6 +12,7 @@ import scipy.sparse
 
 from disentangle_jax.data.catalogue import define
 from disentangle_jax.data.publisher_files import Folder, find, reading
+from disentangle_jax.data.scholar import words as scholar_words
 from disentangle_jax.data.text import Corpus
 from disentangle_jax.types import unknown_name
 
@@ -120,16 +121,20 @@ def newsgroups(
     data_dir: Folder = None,
     split: str = "train",
     vocabulary_size: int = 2000,
-    max_document_share: float = 0.7,
-    remove: tuple[str, ...] = ("headers", "footers", "quotes"),
+    preprocessing: str = "sklearn",
+    max_document_share: float | None = None,
+    remove: tuple[str, ...] | None = None,
 ) -> Corpus:
     """20 Newsgroups by date as bags of words: 11,314 training and 7,532 test posts.
 
     The vocabulary follows the topic-model papers (NVDM, ProdLDA): the
     ``vocabulary_size`` words that occur in most training posts, out of the lower-case
     words of letters that are not English stop words and occur in at most
-    ``max_document_share`` of the posts. Posts without any of these words are not drawn:
-    ``indices`` leaves them out (ProdLDA's code drops them too).
+    ``max_document_share`` of the posts. ``preprocessing="scholar"`` follows the script
+    that HFVAE's authors used: whole posts, the words of :mod:`data.scholar`, and a
+    vocabulary of those that occur in most training and test posts. Posts without any of
+    these words are not drawn: ``indices`` leaves them out (ProdLDA's code drops them
+    too).
 
     Files in the layout of the Embedded Topic Model's scripts (``bow_tr_tokens.mat`` …,
     ``vocab.pkl``) are read with their own vocabulary and parts, without newsgroups.
@@ -139,14 +144,30 @@ def newsgroups(
       split: ``"train"`` and ``"validation"`` share the training posts 90/10, ``"test"``
         is the test posts, ``"all"`` both in that order.
       vocabulary_size: number of words (2000 in NVDM; 1995 in ProdLDA).
-      max_document_share: words that occur in a larger share of the posts are dropped.
-      remove: parts of a post to remove first, as in scikit-learn.
+      preprocessing: ``"sklearn"`` or ``"scholar"``.
+      max_document_share: words that occur in a larger share of the posts are dropped;
+        None for 0.7, and for 1 with ``"scholar"``.
+      remove: parts of a post to remove first, as in scikit-learn; None for headers,
+        footers and quotes, and for none of them with ``"scholar"``.
     """
     from sklearn.datasets import fetch_20newsgroups
     from sklearn.feature_extraction.text import CountVectorizer
 
     found = find(newsgroups.description, data_dir)
+    if preprocessing not in ("sklearn", "scholar"):
+        known = ("sklearn", "scholar")
+        raise unknown_name("data.load", "preprocessing", preprocessing, known)
+    scholar = preprocessing == "scholar"
+    if remove is None:
+        remove = () if scholar else ("headers", "footers", "quotes")
+    if max_document_share is None:
+        max_document_share = 1.0 if scholar else 0.7
     if found.suffix == ".mat":
+        if scholar:
+            raise ValueError(
+                "data.load: `preprocessing` must be 'sklearn' for ETM files, which "
+                "hold counts; 'scholar' needs scikit-learn's 20news-bydate_py3.pkz."
+            )
         return _read_etm(found.parent, split)
 
     _check_posts(found)
@@ -160,22 +181,21 @@ def newsgroups(
                 download_if_missing=False,
             )
 
-    counter = CountVectorizer(
-        stop_words="english",
-        token_pattern=r"(?u)\b[a-z][a-z]+\b",
-        max_df=max_document_share,
-        max_features=None,
-    )
+    if scholar:
+        rules = {"analyzer": scholar_words}
+    else:
+        rules = {"stop_words": "english", "token_pattern": r"(?u)\b[a-z][a-z]+\b"}
+    counter = CountVectorizer(max_df=max_document_share, **rules)
     train = posts("train")
-    counts = counter.fit_transform(train.data)
+    test = posts("test") if scholar or split in ("test", "all") else None
+    counts = counter.fit_transform(train.data + (test.data if scholar else []))
     spread = np.asarray((counts > 0).sum(0)).ravel()
     # Ties are broken alphabetically, so that the posts determine the vocabulary.
     chosen = np.sort(np.argsort(-spread, kind="stable")[:vocabulary_size])
     vocabulary = counter.get_feature_names_out()[chosen].tolist()
     labels = [train.target]
-    parts = [counts[:, chosen]]
+    parts = [counts[: len(train.data), chosen]]
     if split in ("test", "all"):
-        test = posts("test")
         parts.append(counter.transform(test.data)[:, chosen])
         labels.append(test.target)
     keep = slice(1, 2) if split == "test" else slice(0, 2)

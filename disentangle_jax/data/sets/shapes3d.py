@@ -90,4 +90,5 @@ def shapes3d(*, data_dir: Folder = None, split: str = "train") -> Dataset:
         lambda indices: images[indices if order is None else order[indices]],
         factor_sizes=sizes,
         factor_table=table,
+        in_memory=images if order is None else None,
     ).split(split)

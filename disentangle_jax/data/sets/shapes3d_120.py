@@ -21,31 +21,36 @@ _REGIONS = {
 }
 
 
-def _banded(description: DatasetDescription, base: Dataset) -> Dataset:
+def _banded(description: DatasetDescription, base: Dataset, size: int) -> Dataset:
     values = {
         "floor_hue": {hue: hue for hue in _HUES},
         "wall_hue": {hue: hue for hue in _HUES},
         "scale": _SCALES,
         "orientation": {value: value for value in _ORIENTATIONS},
     }
-    return regions.banded(description, base, values)
+    return regions.banded(description, base, values, size)
 
 
 @functools.lru_cache(maxsize=2)
-def _published(data_dir: str | None) -> Dataset:
+def _published(data_dir: str | None, size: int) -> Dataset:
     base = shapes3d(data_dir=data_dir, split="all")
-    return _banded(shapes3d_120.description, base)
+    return _banded(shapes3d_120.description, base, size)
 
 
-@functools.cache
-def _rendered() -> Dataset:
+@functools.lru_cache(maxsize=2)
+def _rendered(size: int) -> Dataset:
     base = rendered_shapes3d(split="all")
-    return _banded(rendered_shapes3d_120.description, base)
+    return _banded(rendered_shapes3d_120.description, base, size)
 
 
 @define(**SOURCE, **_REGIONS, size="19,200 of shapes3d")
 def shapes3d_120(
-    *, data_dir: Folder = None, split: str = "train", noisy_copies: int = 0
+    *,
+    data_dir: Folder = None,
+    split: str = "train",
+    split_recipe: str = "paper",
+    noisy_copies: int = 0,
+    size: int = SIZE,
 ) -> Dataset:
     """3D Shapes in 120 regions: object hue, shape and scale (small, medium, big).
 
@@ -56,20 +61,31 @@ def shapes3d_120(
     Args:
       data_dir: as in ``shapes3d``.
       split: as in ``data.load``.
+      split_recipe: as in ``data.load``.
       noisy_copies: as in ``dsprites_27``.
+      size: as in ``dsprites_27``.
     """
-    whole = _published(None if data_dir is None else os.fspath(data_dir))
+    whole = _published(None if data_dir is None else os.fspath(data_dir), size)
     return regions.split_with_copies(
-        shapes3d_120.description, whole, split, noisy_copies
+        shapes3d_120.description, whole, split, split_recipe, noisy_copies
     )
 
 
 @define(**_REGIONS, size="19,200 of rendered_shapes3d", licence="Apache-2.0")
 def rendered_shapes3d_120(
-    *, data_dir: Folder = None, split: str = "train", noisy_copies: int = 0
+    *,
+    data_dir: Folder = None,
+    split: str = "train",
+    split_recipe: str = "paper",
+    noisy_copies: int = 0,
+    size: int = SIZE,
 ) -> Dataset:
     """``shapes3d_120`` of ``rendered_shapes3d``, which has the same arguments."""
     del data_dir
     return regions.split_with_copies(
-        rendered_shapes3d_120.description, _rendered(), split, noisy_copies
+        rendered_shapes3d_120.description,
+        _rendered(size),
+        split,
+        split_recipe,
+        noisy_copies,
     )

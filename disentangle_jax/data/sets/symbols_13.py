@@ -1,4 +1,4 @@
-"""The handwritten symbols of HWF, cropped and balanced."""
+"""The handwritten symbols of HWF, balanced."""
 
 import functools
 import os
@@ -26,7 +26,8 @@ def symbols_13(
     *,
     data_dir: Folder = None,
     split: str = "train",
-    crop: bool = True,
+    split_recipe: str = "paper",
+    crop: bool = False,
     noisy_copies: int = 0,
 ) -> Dataset:
     """Handwritten symbols of ``hwf``, equally frequent in the training part.
@@ -37,12 +38,15 @@ def symbols_13(
     Args:
       data_dir: as in ``hwf``.
       split: as in ``data.load``.
-      crop: whether each symbol is cropped and enlarged to fill the image, as the
-        published ones do; other handwriting may be smaller and off centre.
+      split_recipe: as in ``data.load``.
+      crop: whether each symbol is cropped and enlarged to fill the image, for other
+        handwriting that is smaller or off centre; the published symbols fill theirs.
       noisy_copies: as in ``dsprites_27``.
     """
     whole = _whole(None if data_dir is None else os.fspath(data_dir), crop)
-    part = regions.split_with_copies(symbols_13.description, whole, split, noisy_copies)
+    part = regions.split_with_copies(
+        symbols_13.description, whole, split, split_recipe, noisy_copies
+    )
     if split != "train":
         return part
     symbol = part.factors(part.indices)[:, 0]

@@ -68,8 +68,8 @@ def inception_features(
 
 
 def check_inception_weights(weights: str | os.PathLike | None) -> None:
-    """Raises an error that explains where to get the weights if they are missing."""
-    inception.find("check_inception_weights", weights)
+    """Raises an error that explains where to get the weights, unless they are read."""
+    inception.load("check_inception_weights", weights)
 
 
 def feature_statistics(

@@ -1,40 +1,43 @@
-"""Claims: which process runs a pack, despite crashes, requeues and unequal clocks."""
+"""Claims: which process may write to a folder, despite crashes and unequal clocks.
+
+Synopsis::
+
+    with claims.hold(workdir):      # raises Held: who writes there, and since when
+        ...
+"""
 
 import contextlib
-import json
 import os
 import pathlib
 import signal
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
-from disentangle_jax.files import write_once
+from disentangle_jax import files
 
-# Seconds between heartbeats of a pack, and without one until another process takes it.
+# Seconds between heartbeats of a holder, and without one until its claim is taken.
 HEARTBEAT = 10.0
 STALE = 90.0
 
 
 class Held(Exception):
-    """Another process runs the pack."""
+    """Another process writes to the folder; the message names it."""
 
 
 class Claim:
-    """The right to run a pack, kept by touching a file while the pack runs.
+    """The right to write to a folder, kept by touching a file there.
 
     Claims are numbered, and the highest number is valid. A process that finds its
     holder dead makes the next one, by a hard link that only one process can make. A
-    holder on this machine is dead if its process has ended. A holder on another machine
-    is dead if its file did not change while we watched it for ``STALE`` seconds, so
-    clocks may differ. For example::
-
-        with Claim(folder, watched):      # raises Held
-            ...
+    holder on this machine is dead if its process has ended. A holder on another
+    machine, or one whose file is damaged, is dead if its file did not change while we
+    watched it for ``STALE`` seconds, so clocks may differ.
 
     Args:
-      folder: folder of the pack.
+      folder: the folder; it is created.
       watched: when the files of other claims last changed; shared by repeated attempts.
     """
 
@@ -55,13 +58,14 @@ class Claim:
             raise Held(claim_holder(newest))
         number = 1 if newest is None else int(newest.suffix[1:]) + 1
         path = self._folder / f"claim.{number}"
-        if not write_once(path, json.dumps(me()).encode()):
+        content = {**me(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        if not files.write_once(path, files.json_bytes(content)):
             raise Held("another process, which started just now")
         if newest_claim(self._folder) != path:
             path.unlink()
             raise Held("another process, which started just now")
         if newest is not None:
-            newest.unlink(missing_ok=True)
+            _give_up(newest)
         self._path = path
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()
@@ -73,12 +77,13 @@ class Claim:
         self._path.unlink(missing_ok=True)
 
     def _alive(self, path: pathlib.Path) -> bool:
-        try:
-            holder, touched = json.loads(path.read_text()), path.stat().st_mtime
-        except (FileNotFoundError, json.JSONDecodeError):
-            return False
-        if holder["place"] == me()["place"]:
+        holder = _read(path)
+        if holder.get("place") == me()["place"]:
             return process_start(holder["pid"]) == holder["started"]
+        try:
+            touched = path.stat().st_mtime
+        except FileNotFoundError:
+            return False
         seen, since = self._watched.get(path, (None, 0.0))
         if seen != touched:
             self._watched[path] = (touched, time.monotonic())
@@ -98,6 +103,39 @@ class Claim:
                 os.utime(self._path)
 
 
+@contextlib.contextmanager
+def hold(folder: pathlib.Path) -> Iterator[None]:
+    """Holds a folder for this process while a block runs; blocks may be nested.
+
+    Where the claim of another machine is found, this waits until it is touched, which
+    shows that its holder lives, or until its holder is taken for dead.
+
+    Raises:
+      Held: another process holds it.
+    """
+    newest = newest_claim(folder)
+    if newest is not None and _is_me(_read(newest)):
+        yield
+        return
+    watched: dict[pathlib.Path, tuple[float, float]] = {}
+    while True:
+        before = dict(watched)
+        claim = Claim(folder, watched)
+        try:
+            claim.__enter__()
+            break
+        except Held as holder:
+            if not watched or (before and watched != before):
+                raise
+            if not before:
+                print(f"{folder}: waiting whether {holder} still runs", flush=True)
+        time.sleep(min(1.0, STALE / 4))
+    try:
+        yield
+    finally:
+        claim.__exit__()
+
+
 def newest_claim(folder: pathlib.Path) -> pathlib.Path | None:
     """Returns the valid claim, or None."""
     paths = [p for p in folder.glob("claim.*") if p.suffix[1:].isdigit()]
@@ -106,31 +144,50 @@ def newest_claim(folder: pathlib.Path) -> pathlib.Path | None:
 
 def claim_holder(path: pathlib.Path) -> str:
     """Returns a text that names the holder of a claim."""
-    try:
-        holder = json.loads(path.read_text())
-    except (OSError, json.JSONDecodeError):
-        return "another process"
-    return f"process {holder['pid']} on {holder['host']}"
+    holder = _read(path)
+    if not holder:
+        return f"a process that {path} does not name, for the file is damaged"
+    return f"process {holder['pid']} on {holder['host']}, since {holder.get('since')}"
 
 
 def looks_alive(claim: pathlib.Path) -> bool:
     """Returns whether the holder of a claim seems to run, without watching it."""
-    try:
-        holder, touched = json.loads(claim.read_text()), claim.stat().st_mtime
-    except (OSError, json.JSONDecodeError):
-        return False
-    if holder["place"] == me()["place"]:
+    holder = _read(claim)
+    if holder.get("place") == me()["place"]:
         return process_start(holder["pid"]) == holder["started"]
-    return abs(time.time() - touched) < STALE
+    try:
+        return abs(time.time() - claim.stat().st_mtime) < STALE
+    except FileNotFoundError:
+        return False
 
 
 def stop_holder(path: pathlib.Path) -> bool:
     """Asks the holder of a claim to stop; returns False if it is on another machine."""
-    holder = json.loads(path.read_text())
-    if holder["place"] != me()["place"]:
+    holder = _read(path)
+    if holder.get("place") != me()["place"]:
         return False
     os.kill(holder["pid"], signal.SIGTERM)
     return True
+
+
+def _read(path: pathlib.Path) -> dict[str, Any]:
+    """Returns what a claim says of its holder; nothing where it is damaged."""
+    try:
+        return files.read_json(path)
+    except (OSError, files.Damaged):
+        return {}
+
+
+def _is_me(holder: dict[str, Any]) -> bool:
+    own = me()
+    return all(holder.get(name) == own[name] for name in ("place", "pid", "started"))
+
+
+def _give_up(path: pathlib.Path) -> None:
+    """Removes the claim of a dead holder; a damaged one is moved aside."""
+    if path.exists() and not _read(path):
+        print(f"warning: {path} is damaged; moved to {files.move_aside(path).name}")
+    path.unlink(missing_ok=True)
 
 
 def me() -> dict[str, Any]:

@@ -1,0 +1,261 @@
+"""Results as data: a CSV file per experiment, and a page of findings made from them.
+
+``disentangle results RUN --to=DIR`` stores every model of a run or protocol as a row of
+``DIR/NAME.csv``, with its config, commit, hardware, training time and scores. The page
+``RESULTS.md`` beside DIR is made from these files and from ``findings.py`` there, which
+lists :class:`Finding`: no number is written by hand.
+"""
+
+import csv
+import dataclasses
+import io
+import json
+import pathlib
+import runpy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from disentangle_jax import config as config_lib
+from disentangle_jax import evaluation, files, rows
+from disentangle_jax.reports.plots import mean_and_deviation
+
+Row = Mapping[str, str]
+_BEGIN, _END = "<!-- results -->", "<!-- /results -->"
+# Columns that describe a model; all others are its numbers.
+_COLUMNS = ("model", "seed", "fields", "commit", "hardware", "time", "seconds", "lanes")
+
+
+def model_rows(workdir: pathlib.Path) -> list[dict[str, Any]]:
+    """Returns a row for each evaluated model below a folder of a run or protocol."""
+    further = {}
+    if (workdir / "result.json").exists():
+        further = json.loads((workdir / "result.json").read_text()).get("models", {})
+    found = []
+    for path in sorted(workdir.rglob("scores.json")):
+        folder = path.parent
+        name = folder.relative_to(workdir).as_posix()
+        found.append({"model": name, **_model(folder), **further.get(name, {})})
+    if not found:
+        raise ValueError(f"results: {workdir} holds no evaluated model.")
+    return found
+
+
+def _model(folder: pathlib.Path) -> dict[str, Any]:
+    scores = evaluation.read_scores(folder)
+    config, device = scores["config"], scores["device"]
+    default = rows.flat(config_lib.default())
+    changed = {
+        name: value
+        for name, value in rows.flat(config).items()
+        if default.get(name) != value
+        and config_lib.affects(name) in ("model", "length")
+        and value not in ({}, [], "")
+    }
+    lanes = 1
+    if folder.parent.name == "lanes":
+        lanes = len(list(folder.parent.glob("*/scores.json")))
+    return {
+        "seed": scores["settings"]["seed"],
+        "fields": json.dumps(changed, sort_keys=True),
+        "commit": scores["commit"],
+        "hardware": f"{device['platform']}, {device['cpu_cores']} cores",
+        "time": scores["time"],
+        "seconds": round(lanes * _training_seconds(folder, config)),
+        "lanes": lanes,
+        **_numbers(scores),
+    }
+
+
+def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
+    numbers = {r.name: r.value for r in evaluation.score_rows(scores)}
+    return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _training_seconds(folder: pathlib.Path, config: Mapping[str, Any]) -> float:
+    """Returns the time of the model's examples, by the rates in ``metrics.jsonl``.
+
+    The rate counts the examples of all lanes, which are trained in the same time.
+    """
+    seconds, last = 0.0, 0
+    path = folder / "metrics.jsonl"
+    for line in path.read_text().splitlines() if path.exists() else ():
+        logged = json.loads(line)
+        examples = (logged["step"] - last) * config["train"]["batch_size"]
+        seconds += examples / logged["images_per_second"]
+        last = logged["step"]
+    return seconds
+
+
+def write_csv(path: pathlib.Path, found: Sequence[Mapping[str, Any]]) -> None:
+    """Writes rows of models; numbers that a model lacks are empty."""
+    numbers = {name: None for row in found for name in row if name not in _COLUMNS}
+    text = io.StringIO()
+    writer = csv.DictWriter(text, (*_COLUMNS, *numbers), lineterminator="\n")
+    writer.writeheader()
+    for row in found:
+        writer.writerow(
+            {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()}
+        )
+    files.write_text(path, text.getvalue())
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """The models of one line of a table, which differ in their seeds.
+
+    Attributes:
+      rows: their rows of the CSV file.
+    """
+
+    rows: Sequence[Row]
+
+    def values(self, column: str) -> list[float]:
+        """Returns one number of each model that has it."""
+        return [float(row[column]) for row in self.rows if row.get(column)]
+
+    def mean(self, column: str) -> float:
+        """Returns the mean of a number over the models."""
+        return mean_and_deviation(self.values(column))[0]
+
+    def text(self, column: str, form: str = ".3f") -> str:
+        """Returns ``mean ± standard deviation``; a dash where no model has it."""
+        values = self.values(column)
+        if not values:
+            return "–"
+        mean, deviation = mean_and_deviation(values)
+        text = format(mean, form)
+        return text if deviation is None else f"{text} ± {format(deviation, form)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What the numbers say about a finding.
+
+    Attributes:
+      holds: ``"yes"``, ``"partly"`` or ``"no"``.
+      ours: our numbers, in a few words.
+      paper: the paper's numbers, in a few words.
+    """
+
+    holds: str
+    ours: str
+    paper: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """A claim of a paper, and how our results bear on it.
+
+    Attributes:
+      title: the claim.
+      source: paper, table or figure.
+      file: name of the CSV file, without its ending.
+      command: what made the results.
+      lines: ``row -> name`` of the table's line that a model belongs to; None leaves it
+        out.
+      columns: number of the CSV file and heading of each column.
+      judge: ``groups by line -> Verdict``.
+      short: where it falls short of the paper.
+    """
+
+    title: str
+    source: str
+    file: str
+    command: str
+    lines: Callable[[Row], str | None]
+    columns: Mapping[str, str]
+    judge: Callable[[Mapping[str, Group]], Verdict]
+    short: str
+
+
+def _groups(finding: Finding, folder: pathlib.Path) -> dict[str, Group]:
+    text = (folder / f"{finding.file}.csv").read_text()
+    grouped: dict[str, list[Row]] = {}
+    for row in csv.DictReader(io.StringIO(text)):
+        line = finding.lines(row)
+        if line is not None:
+            grouped.setdefault(line, []).append(row)
+    return {line: Group(found) for line, found in grouped.items()}
+
+
+def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Returns a Markdown table."""
+    table = [header, ["---"] * len(header), *lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in table)
+
+
+def load(folder: pathlib.Path) -> list[tuple[Finding, dict[str, Group]]]:
+    """Returns the findings of ``findings.py`` beside `folder` that have results."""
+    path = folder.parent / "findings.py"
+    if not path.is_file():
+        raise ValueError(f"results: there is no file {path} that lists the findings.")
+    findings = runpy.run_path(str(path))["FINDINGS"]
+    return [
+        (finding, _groups(finding, folder))
+        for finding in findings
+        if (folder / f"{finding.file}.csv").exists()
+    ]
+
+
+def summary(loaded: Sequence[tuple[Finding, Mapping[str, Group]]]) -> str:
+    """Returns the table of all findings: ours, the paper's, and whether they agree."""
+    lines = []
+    for finding, groups in loaded:
+        verdict = finding.judge(groups)
+        lines.append(
+            [f"{finding.title} ({finding.source})", verdict.ours, verdict.paper,
+             verdict.holds]
+        )  # fmt: skip
+    return markdown(("finding", "ours, in miniature", "paper", "appears"), lines)
+
+
+def page(loaded: Sequence[tuple[Finding, Mapping[str, Group]]]) -> str:
+    """Returns the text of ``RESULTS.md``."""
+    parts = [
+        "# Results",
+        "Made by `disentangle results` from `results/*.csv` (one row per model: "
+        "config, seed, commit, hardware, training time, scores) and `findings.py`. All "
+        "are miniatures: the paper's experiment with smaller images and narrower "
+        "networks. Numbers are mean ± standard deviation over seeds.",
+        summary(loaded),
+    ]
+    for finding, groups in loaded:
+        parts += _section(finding, groups)
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(finding: Finding, groups: Mapping[str, Group]) -> list[str]:
+    verdict = finding.judge(groups)
+    members = [row for group in groups.values() for row in group.rows]
+    packs = {(pathlib.PurePosixPath(r["model"]).parent, r["seconds"]) for r in members}
+    minutes = sum(float(seconds) for _, seconds in packs) / 60
+    commits = ", ".join(sorted({row["commit"] for row in members}))
+    machine = ", ".join(sorted({row["hardware"] for row in members}))
+    table = [
+        [line, str(len(group.rows)), *(group.text(c) for c in finding.columns)]
+        for line, group in groups.items()
+    ]
+    return [
+        f"## {finding.title}",
+        f"{finding.source}. Appears: **{verdict.holds}**. Ours: {verdict.ours}. Paper: "
+        f"{verdict.paper}.",
+        markdown(("", "models", *finding.columns.values()), table),
+        f"`{finding.command}`: {len(members)} models, {minutes:.0f} minutes of "
+        f"training ({machine}), commit {commits}. {finding.short}",
+    ]
+
+
+def write_page(folder: pathlib.Path) -> pathlib.Path:
+    """Writes ``RESULTS.md`` beside `folder`; returns its path.
+
+    The summary also replaces what stands between the marks ``<!-- results -->`` and
+    ``<!-- /results -->`` of a ``README.md`` two folders above, if there is one.
+    """
+    loaded, path = load(folder), folder.parent / "RESULTS.md"
+    files.write_text(path, page(loaded))
+    readme = folder.absolute().parents[2] / "README.md"
+    text = readme.read_text() if readme.exists() else ""
+    if _BEGIN in text and _END in text:
+        before, after = text.partition(_BEGIN)[0], text.partition(_END)[2]
+        files.write_text(readme, f"{before}{_BEGIN}\n{summary(loaded)}\n{_END}{after}")
+    return path

@@ -1,0 +1,1 @@
+"""Attacks on the library: kills, flipped bits, full disks, wrong input."""
