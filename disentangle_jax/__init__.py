@@ -33,9 +33,21 @@ _SUBPACKAGES = (
 __version__ = "0.1.0"
 
 
+def missing(error: ModuleNotFoundError) -> str:
+    """Returns which package is not installed, and what to do."""
+    return (
+        f"{str(error.name).partition('.')[0]}, which is not installed; `pip install "
+        "disentangle_jax` without --no-deps installs everything."
+    )
+
+
 def __getattr__(name: str):
     if name in _SUBPACKAGES:
-        return importlib.import_module(f"{__name__}.{name}")
+        try:
+            return importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            text = f"{__name__}.{name} needs {missing(error)}"
+            raise ModuleNotFoundError(text, name=error.name) from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

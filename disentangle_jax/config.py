@@ -302,15 +302,40 @@ def load(file: str, overrides: Iterable[str] = ()) -> ConfigDict:
     """Returns the config of a file, with some fields changed.
 
     Args:
-      file: path of a Python file with ``get_config(preset)``, then ``:`` and the
-        preset where one is wanted.
+      file: as in :func:`find`; the file has ``get_config(preset)``.
       overrides: texts of the form ``--config.train.seed=1``. A value must have the
         type of the field's default; tuples are written as in Python.
     """
-    path, _, preset = file.partition(":")
-    if not pathlib.Path(path).is_file():
-        raise ValueError(f"--config: there is no file {path}; see the folder configs/.")
-    return override(_from_file(path, preset), overrides)
+    path, preset = find(file)
+    return override(_from_file(str(path), preset), overrides)
+
+
+def find(file: str) -> tuple[pathlib.Path, str]:
+    """Returns the path of a config and its preset.
+
+    Args:
+      file: path of a Python file, or the name of one that the library ships
+        (``sae``, ``experiments/zero_shot``, ``configs/sae.py``), found from any folder;
+        then ``:`` and the preset where one is wanted.
+    """
+    text, _, preset = file.partition(":")
+    path = pathlib.Path(text)
+    if path.is_file():
+        return path, preset
+    # A wheel holds them in the package; a checkout beside it.
+    package = pathlib.Path(__file__).parent
+    shipped = next(p / "configs" for p in (package, package.parent)
+                   if (p / "configs" / "sae.py").is_file())  # fmt: skip
+    name = text.removeprefix("configs/").removesuffix(".py")
+    found = shipped / f"{name}.py"
+    if not found.is_file():
+        known = sorted(
+            p.relative_to(shipped).with_suffix("").as_posix()
+            for p in shipped.rglob("*.py")
+        )
+        hint = unknown_name(f"--config: there is no file {text};", "FILE", name, known)
+        raise ValueError(str(hint).replace(";:", ";"))
+    return found, preset
 
 
 def run_file(path: str) -> dict[str, Any]:

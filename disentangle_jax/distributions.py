@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from disentangle_jax import types
+from disentangle_jax.types import Scalar
 
 _LOG_2_PI = math.log(2.0 * math.pi)
 
@@ -42,8 +43,8 @@ def gaussian_log_prob(z: jax.Array, mean: jax.Array, log_var: jax.Array) -> jax.
 def gaussian_kl(
     mean: jax.Array,
     log_var: jax.Array,
-    prior_mean: jax.Array = 0.0,
-    prior_log_var: jax.Array = 0.0,
+    prior_mean: Scalar = 0.0,
+    prior_log_var: Scalar = 0.0,
 ) -> jax.Array:
     r"""Divergence between two Gaussians, elementwise.
 
@@ -110,7 +111,7 @@ def bernoulli_log_prob(x: jax.Array, logits: jax.Array) -> jax.Array:
     return x * logits - jax.nn.softplus(logits)
 
 
-def bernoulli_kl(logits: jax.Array, prior_logits: jax.Array = 0.0) -> jax.Array:
+def bernoulli_kl(logits: jax.Array, prior_logits: Scalar = 0.0) -> jax.Array:
     r"""Divergence between two Bernoullis, from logits, elementwise.
 
     .. math:: \mathrm{KL}(\sigma(l) \,\|\, \sigma(m))
@@ -145,9 +146,7 @@ def bernoulli_entropy(logits: jax.Array) -> jax.Array:
     return jax.nn.softplus(logits) - logits * jax.nn.sigmoid(logits)
 
 
-def categorical_kl(
-    logits: jax.Array, prior_logits: jax.Array | None = None
-) -> jax.Array:
+def categorical_kl(logits: jax.Array, prior_logits: Scalar | None = None) -> jax.Array:
     r"""Divergence between two categorical distributions, from logits.
 
     .. math:: \sum_k p_k (\log p_k - \log r_k)
@@ -458,8 +457,8 @@ def gaussian_mixture_fit(
     codes: jax.Array,
     counts: jax.Array,
     *,
-    scale: jax.Array = 0.1,
-    shrinkage: jax.Array = 1.0,
+    scale: Scalar = 0.1,
+    shrinkage: Scalar = 1.0,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     r"""Fits one Gaussian with full covariance to each of several small samples.
 

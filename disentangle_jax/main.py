@@ -1,12 +1,13 @@
 """The command line of disentangle_jax.
 
     disentangle --config=FILE[:PRESET] [--workdir=DIR] [--config.SECTION.FIELD=VALUE]
-    disentangle COMMAND …          (or: python -m disentangle_jax.main COMMAND …)
+    disentangle COMMAND …          (or: python -m disentangle_jax COMMAND …)
+    disentangle --version
 
-  --config=configs/sae.py         a file of configs/, at the setting of its paper
-  --config=configs/sae.py:quick   its preset for a CPU (minutes, no download)
-  --config=configs/experiments/zero_shot.py
-                                  a protocol of several runs, with a page of its own
+  --config=sae                    configs/sae.py, at the setting of its paper
+  --config=sae:quick              its preset for a CPU (minutes, no download)
+  --config=experiments/zero_shot  a protocol of several runs, with a page of its own
+  --config=my_folder/my.py        a file of your own
 
 Commands (`disentangle COMMAND --help` explains one):
 {commands}
@@ -24,9 +25,7 @@ import warnings
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
-from absl import logging
-
-from disentangle_jax import commands
+from disentangle_jax import __version__, commands, missing
 from disentangle_jax.commands import process
 
 
@@ -36,24 +35,34 @@ def main(argv: list[str] | None = None) -> int:
     if argv[:1] in (["-h"], ["--help"]):
         print(__doc__.strip().replace("{commands}", commands.overview()))
         return 0
+    if argv == ["--version"]:
+        print(f"disentangle_jax {__version__}")
+        return 0
     name = argv.pop(0) if argv and not argv[0].startswith("-") else "run"
-    logging.set_verbosity(logging.ERROR)
     warnings.showwarning = lambda message, *_: print(f"warning: {message}")
     try:
-        work = commands.get(name)(argv)
+        command = commands.get(name)
+        work = command(argv)
     except commands.Help as text:
         print(str(text).strip())
         return 0
     except (ValueError, TypeError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except ModuleNotFoundError as error:
+        print(f"error: {name} needs {missing(error)}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
-    return _run(work)
+    return work() if command.description.light else _run(work)
 
 
 def _run(work) -> int:
+    from absl import logging
+
     from disentangle_jax import training
+
+    logging.set_verbosity(logging.ERROR)
 
     training.use_compilation_cache()
     training.keep_freed_memory()

@@ -151,6 +151,44 @@ def of(config: ConfigDict) -> list[dict[str, Any]]:
     return rows
 
 
+def labels(common: Row, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Returns names of models for tables and plots, from the fields that they change.
+
+    Args:
+      common: fields that the rows change, of :func:`flat`.
+      rows: the models.
+
+    Returns:
+      For each model ``dataset``, ``method``, ``strength`` and ``seed``. The strength is
+      the value of the method's field that varies among its models (a text if several
+      do, 0 if none does); other fields that vary are added to the name of the method.
+    """
+    full = [{**common, **row} for row in rows]
+    changed = list(dict.fromkeys(field for row in rows for field in row))
+    values: dict[tuple[str, str], set[str]] = {}
+    for fields in full:
+        for field in changed:
+            found = values.setdefault((fields["method.name"], field), set())
+            found.add(repr(fields.get(field)))
+    named = ("data.name", "method.name", "train.seed")
+
+    def of(fields: Row) -> dict[str, Any]:
+        method = fields["method.name"]
+        varying = [f for f in changed if len(values[method, f]) > 1 and f not in named]
+        own = [f for f in varying if f.startswith("method.") and f in fields]
+        others = [f for f in varying if not f.startswith("method.")]
+        texts = [f"{f.rpartition('.')[2]}={fields.get(f)}" for f in (*own, *others)]
+        strength = fields[own[0]] if len(own) == 1 else ", ".join(texts[: len(own)])
+        return {
+            "dataset": fields["data.name"],
+            "method": ", ".join([method, *texts[len(own) :]]),
+            "strength": strength or 0,
+            "seed": fields["train.seed"],
+        }
+
+    return [of(fields) for fields in full]
+
+
 def program(fields: Row) -> str:
     """Returns a text that is equal for configs that share a compiled program.
 

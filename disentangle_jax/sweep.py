@@ -1,9 +1,9 @@
 """Sweeps: thousands of models as rows of a manifest, trained in packs of lanes.
 
 A config file that has ``sweep(add, preset)`` beside ``get_config(preset)`` is a sweep:
-each ``add(fields, **labels)`` is one model, a row of changed fields. Models that share
-a compiled program, equal but for seeds and hyperparameters, are trained together as the
-lanes of one run: a pack.
+each ``add(fields, **labels)`` is one model, a row of changed fields, named by labels or
+else by its changed fields. Models that share a compiled program, equal but for seeds
+and hyperparameters, are trained together as the lanes of one run: a pack.
 
 The folder of a sweep holds plain files, and any number of processes on any number of
 machines may work on it at once::
@@ -139,8 +139,8 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
     base = config_lib.load(file, overrides)
     if "posterior" not in base.eval.evaluators:  # The analyses of `study` need it.
         base.eval.evaluators = (*base.eval.evaluators, "posterior")
-    path, _, preset = file.partition(":")
-    describe = config_lib.run_file(path).get("sweep")
+    path, preset = config_lib.find(file)
+    describe = config_lib.run_file(str(path)).get("sweep")
     if describe is None:
         raise ValueError(
             f"--config: {path} has no `sweep(add, preset)`; it is a single run for "
@@ -183,7 +183,12 @@ def expand(file: str, overrides: Iterable[str] = ()) -> Expansion:
         ) from error
     if not models:
         raise ValueError(f"sweep: {file} adds no model.")
-    return Expansion(file, base, list(models.values()))
+    named = rows_lib.labels(common, [model.fields for model in models.values()])
+    made = [
+        model if model.labels else model._replace(labels=labels)
+        for model, labels in zip(models.values(), named, strict=True)
+    ]
+    return Expansion(file, base, made)
 
 
 def create(
@@ -193,6 +198,9 @@ def create(
     lanes: int | None = None,
 ) -> Sweep:
     """Writes the manifest of a new sweep, or finds that it is there, and returns it.
+
+    A sweep that lacks some of the models is extended: they become new packs, and what
+    is done stays.
 
     Args:
       expansion: the models.
@@ -207,33 +215,56 @@ def create(
     path = workdir / "manifest.jsonl"
     if not path.exists():
         training.check_writable(workdir)
-        packs = pack_models(expansion, lanes)
-        for models in packs:
-            training.check_lanes(_config(expansion.base, models))
-        header = {
-            "sweep": expansion.file,
-            "models": len(expansion.models),
-            "packs": len(packs),
-            "config": json.loads(expansion.base.to_json()),
-        }
-        lines = []
-        for number, models in enumerate(packs):
-            lines += [{"pack": number, **model._asdict()} for model in models]
-        lines.insert(0, {**header, "sha256": _manifest_hash(header, lines)})
         for folder in ("packs", "rows", "codes"):
             (workdir / folder).mkdir(parents=True, exist_ok=True)
-        text = "".join(json.dumps(line) + "\n" for line in lines)
         # Of two launchers at once one writes it, and both read what it wrote.
-        files.write_once(path, text.encode())
+        packs = list(enumerate(pack_models(expansion, lanes)))
+        files.write_once(path, _manifest(expansion, packs).encode())
     sweep = load(workdir)
     stored, wanted = {m.id for m in sweep.models}, {m.id for m in expansion.models}
-    if stored != wanted:
+    if stored - wanted:
         raise ValueError(
             f"workdir: {workdir} holds another sweep ({len(stored - wanted)} of its "
             f"{len(stored)} models are not in {expansion.file}, which has "
             f"{len(wanted - stored)} others); give another --workdir."
         )
+    if wanted - stored:
+        files.write_text(path, _extended(sweep, expansion, lanes))
+        sweep = load(workdir)
     return sweep
+
+
+def _manifest(expansion: Expansion, packs: Sequence[tuple[int, list[Model]]]) -> str:
+    """Returns the text of a manifest."""
+    header = {
+        "sweep": expansion.file,
+        "models": len(expansion.models),
+        "packs": len(packs),
+        "config": json.loads(expansion.base.to_json()),
+    }
+    lines = []
+    for number, models in packs:
+        training.check_lanes(
+            rows_lib.together(expansion.base, [model.fields for model in models])
+        )
+        lines += [{"pack": number, **model._asdict()} for model in models]
+    header["sha256"] = _manifest_hash(header, lines)
+    return "".join(json.dumps(line) + "\n" for line in [header, *lines])
+
+
+def _extended(sweep: Sweep, expansion: Expansion, lanes: int | None) -> str:
+    """Returns a manifest with the packs of `sweep`, and new ones of new models."""
+    known = {model.id for model in sweep.models}
+    # What varies may have changed, and with it what labels say.
+    labels = {model.id: model.labels for model in expansion.models}
+    packs = [
+        (pack.number, [m._replace(labels=labels[m.id]) for m in pack.models])
+        for pack in sweep.packs
+    ]
+    new = [model for model in expansion.models if model.id not in known]
+    first = max(number for number, _ in packs) + 1
+    made = pack_models(expansion._replace(models=new), lanes)
+    return _manifest(expansion, [*packs, *enumerate(made, start=first)])
 
 
 def load(workdir: str | os.PathLike) -> Sweep:
@@ -262,7 +293,7 @@ def load(workdir: str | os.PathLike) -> Sweep:
         number = line.pop("pack")
         grouped.setdefault(number, []).append(Model(**line))
     packs = [
-        Pack(number, models, _config(base, models))
+        Pack(number, models, rows_lib.together(base, [m.fields for m in models]))
         for number, models in sorted(grouped.items())
     ]
     return Sweep(workdir, header, packs)
@@ -271,13 +302,6 @@ def load(workdir: str | os.PathLike) -> Sweep:
 def _manifest_hash(header: Mapping[str, Any], lines: Sequence[Mapping]) -> str:
     """Returns a hash of a manifest: its number of models, their ids and fields."""
     return hashlib.sha256(json.dumps([header, *lines]).encode()).hexdigest()
-
-
-def _config(
-    base: ml_collections.ConfigDict, models: Sequence[Model]
-) -> ml_collections.ConfigDict:
-    """Returns the config of the run whose lanes are `models`."""
-    return rows_lib.together(base, [model.fields for model in models])
 
 
 def pack_models(expansion: Expansion, lanes: int | None = None) -> list[list[Model]]:

@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 
 import jax
 
+# A hyperparameter: a number, or a traced value of a schedule or a sweep.
+Scalar = jax.Array | float
+
 
 class Posterior(NamedTuple):
     """What an encoder says of a batch of observations (a pytree).

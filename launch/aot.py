@@ -29,12 +29,13 @@ All figures are for one step on one chip, from the compiled program:
 import argparse
 import sys
 
-from launch import chips  # isort: skip  # It sets the environment that jax reads.
+from . import chips  # isort: skip  # It sets the environment that jax reads.
 
 import jax
 
 from disentangle_jax import config as config_lib
-from launch import costs, tpu_table
+
+from . import costs, tpu_table
 
 
 class _Parser(argparse.ArgumentParser):

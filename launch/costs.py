@@ -12,7 +12,8 @@ import ml_collections
 
 from disentangle_jax import models, training
 from disentangle_jax.training import program as program_lib
-from launch import chips, hlo
+
+from . import chips, hlo
 
 
 class Cost(NamedTuple):

@@ -16,7 +16,8 @@ from disentangle_jax import models, training
 from disentangle_jax import sweep as sweep_lib
 from disentangle_jax.training import program as program_lib
 from disentangle_jax.training.feed import device_batches
-from launch import work
+
+from . import work
 
 _TABLE = pathlib.Path(__file__).with_name("tpu_table.csv")
 # Rendered datasets of the same image shape, to time a step if the data are missing.

@@ -96,7 +96,7 @@ def _container(
     return {
         "name": "pack",
         "image": image,
-        "command": ["python", "-m", "launch.sweep", "run"],
+        "command": ["python", "-m", "disentangle_jax", "sweep", "run"],
         "args": [
             f"--workdir={_MOUNT}",
             f"--packs={','.join(map(str, packs))}",

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from disentangle_jax import sweep as sweep_lib
-from launch import work
+
+from . import work
 
 # Slurm's default limit on the tasks of one array (MaxArraySize) is 1001.
 _MOST_TASKS = 1000

@@ -7,7 +7,8 @@
                             a config file with `sweep(add, preset)`
   --config.SECTION.FIELD=VALUE
                             changes one field of all models
-  --workdir=DIR             folder of the sweep; a sweep found there goes on
+  --workdir=DIR             folder of the sweep; a sweep found there goes on, and one
+                            that lacks some of the models is extended by them
   --cluster=local           worker processes on this machine (the default), or
             debug             this process, pack after pack
             slurm             array jobs of Slurm, submitted from here; DIR must be
@@ -27,6 +28,18 @@
   run                       works on the sweep in this process, beside all others that
                             do: --packs=0,3 for some packs, --index_from=VARIABLE for
                             the pack whose index is in an environment variable
+
+A sweep is a function beside `get_config` that adds each model as a row of the fields
+that it changes:
+
+    def sweep(add, preset=""):
+        for beta in (1.0, 4.0, 16.0):
+            for seed in range(5):
+                add({"method.beta": beta, "train.seed": seed})
+
+Models are named in tables and plots by these fields; `add(fields, dataset=…, method=…,
+strength=…, seed=…)` gives other names. To extend a sweep, add more values, seeds or
+methods to the file and start it again: rows that are there are kept.
 
 Slurm and Kubernetes: --gpus=N --cpus=N --memory_gb=X --time_limit=MINUTES of a task.
 Slurm: --partition=NAME --constraint=FEATURES --account=NAME. Tasks that are preempted
@@ -57,7 +70,8 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 from disentangle_jax import claims, files, training
 from disentangle_jax import sweep as sweep_lib
 from disentangle_jax.commands import process
-from launch import estimate, kubernetes, slurm, work
+
+from . import estimate, kubernetes, slurm, work
 
 _COMMANDS = ("launch", "status", "resume", "collect", "cancel", "run")
 _CLUSTERS = ("local", "debug", "slurm", "k8s")
@@ -241,7 +255,7 @@ def _local(sweep: sweep_lib.Sweep, count: int) -> int:
     command = [
         sys.executable,
         "-m",
-        "launch.sweep",
+        f"{__package__}.sweep",
         "run",
         f"--workdir={sweep.workdir}",
     ]

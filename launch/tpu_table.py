@@ -18,7 +18,8 @@ from disentangle_jax import files
 from disentangle_jax.metrics.information import contingency
 from disentangle_jax.metrics.information_gaps import posterior_log_ratios as log_ratios
 from disentangle_jax.metrics.lanes import lane_tables
-from launch import chips, costs
+
+from . import chips, costs
 
 TABLE = pathlib.Path(__file__).with_name("tpu_table.csv")
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 # Before the first use of JAX. Workers and subprocesses share the cache, so that a
-# program that several tests use is compiled once.
+# program that several tests use is compiled once. They inherit all settings below.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR",
@@ -33,6 +33,18 @@ import pytest
 
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Parameters of glibc's `mallopt`, as <malloc.h> numbers them.
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Gives a file to one worker, which compiles its programs and fixtures once."""
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False  # Long files have few tests: not at the end.
+    return LoadFileScheduling(config, log)
 
 
 @pytest.fixture
@@ -89,11 +101,34 @@ def tiny_absae(tmp_path_factory):
         return run, training.train(run)
 
 
+def _free_memory() -> None:
+    """Frees compiled programs, and returns what was freed to the system."""
+    jax.clear_caches()
+    gc.collect()
+    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        # Commands that a test runs here keep freed memory: back to glibc's defaults.
+        libc.mallopt(_TRIM_THRESHOLD, 128 * 1024)
+        libc.mallopt(_MMAP_MAX, 65536)
+        libc.malloc_trim(0)
+
+
+def _resident_bytes() -> int:
+    statm = pathlib.Path("/proc/self/statm")
+    pages = int(statm.read_text().split()[1]) if statm.exists() else 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_programs_end_with_their_module():
     """Frees compiled programs after each module; a worker would keep gigabytes."""
     yield
-    jax.clear_caches()
-    gc.collect()
-    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
-        ctypes.CDLL(None).malloc_trim(0)  # Returns what was freed to the system.
+    _free_memory()
+
+
+@pytest.fixture(autouse=True)
+def _workers_fit_a_laptop():
+    """Frees compiled programs within a module that has too many of them."""
+    yield
+    if _resident_bytes() > 2e9:
+        _free_memory()

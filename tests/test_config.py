@@ -145,3 +145,17 @@ def test_paper_settings_of_absae(preset, name, images, epochs):
 def test_a_tuple_of_one_name_may_end_with_a_comma():
     config = config_lib.override(config_lib.default(), ["--config.eval.scores=mig,"])
     assert config.eval.scores == ("mig",)
+
+
+def test_shipped_configs_are_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("sae", "configs/sae.py"):
+        path, preset = config_lib.find(f"{name}:quick")
+        assert path.parts[-2:] == ("configs", "sae.py") and preset == "quick"
+    path, preset = config_lib.find("experiments/zero_shot")
+    assert path.stem == "zero_shot" and preset == ""
+    own = tmp_path / "sae"
+    own.write_text("")  # A file of your own comes first.
+    assert config_lib.find("sae")[0].resolve() == own
+    with pytest.raises(ValueError, match="no file sea; `FILE` .* mean 'sae'"):
+        config_lib.find("sea")

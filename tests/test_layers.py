@@ -21,7 +21,7 @@ LAYERS = (
     {"reports"},
     {"experiments"},
     {"sweep", "zoo"},
-    {"commands", "main"},
+    {"commands", "main", "__main__"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -145,3 +145,7 @@ def test_long_cpu_run_says_how_long_at_once(capsys, tmp_path, monkeypatch):
     code, out, _ = run(capsys, "train", SAE)
     assert code == 143
     assert "This will take about" in out and ":quick" in out
+
+
+def test_version(capsys):
+    assert run(capsys, "--version") == (0, "disentangle_jax 0.1.0\n", "")

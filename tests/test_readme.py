@@ -12,10 +12,25 @@ ROOT = pathlib.Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("table", ["method_table", "protocol_table", "score_table"])
+TABLES = {
+    "method_table": "configs/README.md",
+    "protocol_table": "configs/README.md",
+    "score_table": "disentangle_jax/metrics/README.md",
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
 def test_tables_are_derived_from_the_definitions(table):
-    expected = lists.markdown(getattr(lists, table)())
-    assert expected in TEXT, f"README.md must hold this table:\n{expected}"
+    expected, page = lists.markdown(getattr(lists, table)()), TABLES[table]
+    assert expected in (ROOT / page).read_text(), f"{page} must hold:\n{expected}"
+
+
+def test_links_and_length():
+    assert len(TEXT.splitlines()) <= 200
+    pages = [ROOT / "README.md", *(ROOT / page for page in set(TABLES.values()))]
+    for page in pages:
+        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / link).exists(), (page, link)
 
 
 def test_commands_and_configs_exist():

@@ -17,9 +17,11 @@ class CommandDescription(NamedTuple):
 
     Attributes:
       usage: its arguments.
+      light: whether it neither trains nor loads models.
     """
 
     usage: str
+    light: bool = False
 
 
 class Help(Exception):
@@ -61,9 +63,9 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--workdir", help=f"the same as {name.upper()}")
 
 
-def define(usage: str) -> Callable:
+def define(usage: str, *, light: bool = False) -> Callable:
     """Returns a decorator that makes a function a command."""
-    return COMMANDS.decorator(CommandDescription(usage))
+    return COMMANDS.decorator(CommandDescription(usage, light))
 
 
 def get(name: str) -> Callable[[list[str]], Callable[[], int]]:

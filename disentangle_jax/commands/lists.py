@@ -79,7 +79,7 @@ def score_table() -> Iterable[Sequence[str]]:
         yield name, description.meaning, description.needs, description.reference
 
 
-@define("methods [NAME] [--markdown]")
+@define("methods [NAME] [--markdown]", light=True)
 def methods(argv: list[str]) -> Callable[[], int]:
     """List the training methods with their hyperparameters, or show one."""
     from disentangle_jax import methods as methods_lib
@@ -98,7 +98,7 @@ def methods(argv: list[str]) -> Callable[[], int]:
     return _shown(methods, argv, about, method_table)
 
 
-@define("datasets [NAME] [--markdown]")
+@define("datasets [NAME] [--markdown]", light=True)
 def datasets(argv: list[str]) -> Callable[[], int]:
     """List the datasets with their factors, or show one with its licence and files."""
     from disentangle_jax import data
@@ -114,7 +114,7 @@ def datasets(argv: list[str]) -> Callable[[], int]:
     return _shown(datasets, argv, about, table)
 
 
-@define("protocols [NAME] [--markdown]")
+@define("protocols [NAME] [--markdown]", light=True)
 def protocols(argv: list[str]) -> Callable[[], int]:
     """List the papers' protocols with their questions, or show one with its options."""
     from disentangle_jax import experiments
@@ -128,7 +128,7 @@ def protocols(argv: list[str]) -> Callable[[], int]:
     return _shown(protocols, argv, about, protocol_table)
 
 
-@define("scores [NAME] [--markdown]")
+@define("scores [NAME] [--markdown]", light=True)
 def scores(argv: list[str]) -> Callable[[], int]:
     """List the scores with their meanings, or show one."""
     from disentangle_jax import metrics
@@ -141,7 +141,7 @@ def scores(argv: list[str]) -> Callable[[], int]:
     return _shown(scores, argv, about, score_table)
 
 
-@define("fields [SECTION] [--markdown]")
+@define("fields [SECTION] [--markdown]", light=True)
 def fields(argv: list[str]) -> Callable[[], int]:
     """List the fields of a config with their defaults and meanings."""
     from disentangle_jax import config
@@ -162,9 +162,11 @@ def fields(argv: list[str]) -> Callable[[], int]:
     return _shown(fields, argv, about, table)
 
 
-@define("score FILE.npz [--scores=NAME,NAME] [--json]")
+@define(
+    "score FILE.npz … [--scores=NAME,NAME] [--csv=FILE | --latex | --json]", light=True
+)
 def score(argv: list[str]) -> Callable[[], int]:
-    """Score a file of codes and factors; `disentangle score --help` explains it."""
+    """Score and compare files of codes and factors; `disentangle score --help`."""
     from disentangle_jax.metrics import score as score_lib
 
     return lambda: score_lib.main(argv, prog="disentangle score")

@@ -2,6 +2,7 @@
 
 import importlib
 import pathlib
+import sys
 from collections.abc import Callable
 
 from disentangle_jax.commands.arguments import (
@@ -14,11 +15,13 @@ from disentangle_jax.commands.arguments import (
 
 @define("compare RUN [RUN …] [--workdir=DIR]")
 def compare(argv: list[str]) -> Callable[[], int]:
-    """Compare evaluated runs, and their lanes, on one page: compare.html."""
+    """Compare evaluated runs, their lanes, and sweeps on one page: compare.html."""
     from disentangle_jax import reports
 
     parser = Parser(compare)
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="folders of runs")
+    parser.add_argument(
+        "runs", nargs="*", metavar="RUN", help="folders of runs or sweeps"
+    )
     parser.add_argument("--workdir", help="folder of the page; runs/compare by default")
     args, overrides = parser.parse(argv)
     if overrides:
@@ -99,10 +102,11 @@ def study(argv: list[str]) -> Callable[[], int]:
 @define("sweep --config=FILE[:PRESET] --workdir=DIR | status|resume|collect|cancel|run")
 def sweep(argv: list[str]) -> Callable[[], int]:
     """Train thousands of models, here or on a cluster; `disentangle sweep --help`."""
-    try:
-        launcher = importlib.import_module("launch.sweep")
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"sweep: {error}; run it from a checkout of the repository."
-        ) from None
+    package = pathlib.Path(__file__).parents[1]
+    name = "launch.sweep"
+    if (package / "launch").is_dir():  # A wheel holds it in the package.
+        name = "disentangle_jax.launch.sweep"
+    elif str(package.parent) not in sys.path:
+        sys.path.append(str(package.parent))  # A checkout holds it beside.
+    launcher = importlib.import_module(name)
     return lambda: launcher.main(argv)

@@ -168,7 +168,7 @@ class Dataset:
         return images.reshape(*indices.shape, *self.image_shape)
 
     def noisy_images(self, indices: np.ndarray, seeds: ArrayLike) -> np.ndarray:
-        """Returns images of valid ``indices [n]``; ``seeds [n, words]`` make noise."""
+        """Returns images of valid ``indices [n]``, noise by ``seeds [n, words]``."""
         images = self._images(indices)
         if self.noise is not None and len(indices):
             images = add_noise(self.noise, images, seeds)

@@ -337,6 +337,7 @@ def _write_result(
 ) -> pathlib.Path:
     written = {
         "values": result.values,
+        "models": result.models,
         "config": json.loads(config.to_json()),
         **training.recipe(),
     }

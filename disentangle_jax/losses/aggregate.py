@@ -23,13 +23,13 @@ from disentangle_jax.losses.discrete import (
     joint_categories,
     no_pairs,
 )
-from disentangle_jax.types import check_groups, unknown_name
+from disentangle_jax.types import Scalar, check_groups, unknown_name
 
 ESTIMATORS = ("mws", "mss", "stratified", "naive")
 
 
 def _check_estimator(
-    function: str, estimator: str, dataset_size: jax.Array | None, batch: int
+    function: str, estimator: str, dataset_size: Scalar | None, batch: int
 ) -> None:
     if estimator not in ESTIMATORS:
         raise unknown_name(function, "estimator", estimator, ESTIMATORS)
@@ -51,7 +51,7 @@ def _log_weights(
     estimator: str,
     rows: jax.Array,
     batch: int,
-    dataset_size: jax.Array | None,
+    dataset_size: Scalar | None,
     dtype: jnp.dtype,
 ) -> jax.Array:
     """`[R, B]` log-weights of q(z_i | x_j) in the estimate of q(z_i)."""
@@ -250,7 +250,7 @@ def pairwise_log_density(
 def aggregate_log_densities(
     pairwise: jax.Array,
     *,
-    dataset_size: jax.Array | None,
+    dataset_size: Scalar | None,
     estimator: str,
     groups: Sequence[int] | None = None,
     axis_name: str | None = None,
@@ -318,7 +318,7 @@ def log_q_marginals(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    dataset_size: jax.Array | None,
+    dataset_size: Scalar | None,
     estimator: str,
     groups: Sequence[int] | None = None,
     concrete: Sequence[Discrete] = (),
@@ -362,7 +362,7 @@ def named_log_q_marginals(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    dataset_size: jax.Array | None,
+    dataset_size: Scalar | None,
     estimator: str,
     groups: Sequence[int] | None,
     block_size: int | None,

@@ -9,6 +9,7 @@ from disentangle_jax.losses._objective import (
 )
 from disentangle_jax.losses.moments import prior_mmd
 from disentangle_jax.losses.reconstructions import bernoulli_reconstruction
+from disentangle_jax.types import Scalar
 
 
 def ae(
@@ -49,9 +50,9 @@ def wae(
     log_var: jax.Array | None = None,
     *,
     key: jax.Array,
-    lambda_: jax.Array = 10.0,
+    lambda_: Scalar = 10.0,
     kernel: str = "imq",
-    scale: jax.Array | None = None,
+    scale: Scalar | None = None,
     mmd_compat: str | None = None,
     reconstruction: Reconstruction = bernoulli_reconstruction,
     axis_name: str | None = None,

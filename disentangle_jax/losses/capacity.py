@@ -17,14 +17,14 @@ from disentangle_jax.losses._objective import (
     mean_reconstruction,
 )
 from disentangle_jax.losses.reconstructions import bernoulli_reconstruction
-from disentangle_jax.types import check_groups
+from disentangle_jax.types import Scalar, check_groups
 
 
 def capacity_kl(
     kl: jax.Array,
     *,
-    gamma: jax.Array,
-    capacity: jax.Array,
+    gamma: Scalar,
+    capacity: Scalar,
     axis_name: str | None = None,
 ) -> jax.Array:
     r"""Weighted distance of the mean KL from a capacity.
@@ -53,11 +53,11 @@ def capacity_kl(
 
 
 def linear_capacity(
-    step: jax.Array,
+    step: Scalar,
     *,
-    c_max: jax.Array,
-    threshold: jax.Array,
-    c_start: jax.Array = 0.0,
+    c_max: Scalar,
+    threshold: Scalar,
+    c_start: Scalar = 0.0,
 ) -> jax.Array:
     r"""Capacity that grows linearly with training and then stays constant.
 
@@ -79,7 +79,7 @@ def linear_capacity(
     return c_start + (c_max - c_start) * share
 
 
-def normalize_beta(beta: jax.Array, *, latents: int, pixels: int) -> jax.Array:
+def normalize_beta(beta: Scalar, *, latents: int, pixels: int) -> jax.Array:
     r"""Weight of a *mean* KL that matches ``beta`` on a *summed* one.
 
     .. math:: \beta_{\text{norm}} = \beta\, D / P
@@ -157,7 +157,7 @@ def beta_vae(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    beta: jax.Array,
+    beta: Scalar,
     reconstruction: Reconstruction = bernoulli_reconstruction,
     kl: KL = "analytic",
     axis_name: str | None = None,
@@ -192,8 +192,8 @@ def annealed_vae(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    capacity: jax.Array,
-    gamma: jax.Array = 1000.0,
+    capacity: Scalar,
+    gamma: Scalar = 1000.0,
     reconstruction: Reconstruction = bernoulli_reconstruction,
     kl: KL = "analytic",
     axis_name: str | None = None,
@@ -235,7 +235,7 @@ def vlae(
     log_var: jax.Array,
     *,
     latent_groups: Sequence[int],
-    beta: jax.Array = 1.0,
+    beta: Scalar = 1.0,
     reconstruction: Reconstruction = bernoulli_reconstruction,
     kl: KL = "analytic",
     axis_name: str | None = None,

@@ -13,6 +13,7 @@ from disentangle_jax.losses.aggregate import (
     named_log_q_marginals,
 )
 from disentangle_jax.losses.divergences import broadcast_prior
+from disentangle_jax.types import Scalar
 
 
 def kl_decomposition(
@@ -20,11 +21,11 @@ def kl_decomposition(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    dataset_size: jax.Array | None,
+    dataset_size: Scalar | None,
     estimator: str,
     groups: Sequence[int] | None = None,
-    prior_mean: jax.Array = 0.0,
-    prior_log_var: jax.Array = 0.0,
+    prior_mean: Scalar = 0.0,
+    prior_log_var: Scalar = 0.0,
     block_size: int | None = None,
     axis_name: str | None = None,
 ) -> dict[str, jax.Array]:
@@ -81,7 +82,7 @@ def total_correlation(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    dataset_size: jax.Array | None,
+    dataset_size: Scalar | None,
     estimator: str,
     groups: Sequence[int] | None = None,
     block_size: int | None = None,
@@ -123,7 +124,7 @@ def hfvae_terms(
     pairwise: jax.Array,
     log_p_elements: jax.Array,
     *,
-    dataset_size: jax.Array | None,
+    dataset_size: Scalar | None,
     groups: Sequence[int],
     log_p_groups: jax.Array | None = None,
     log_p_joint: jax.Array | None = None,

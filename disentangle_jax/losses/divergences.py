@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from disentangle_jax import distributions
 from disentangle_jax.losses._batch import check_codes
-from disentangle_jax.types import unknown_name
+from disentangle_jax.types import Scalar, unknown_name
 
 
 def broadcast_prior(like: jax.Array, *parameters: jax.Array) -> list[jax.Array]:
@@ -19,8 +19,8 @@ def gaussian_kl_per_dim(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    prior_mean: jax.Array = 0.0,
-    prior_log_var: jax.Array = 0.0,
+    prior_mean: Scalar = 0.0,
+    prior_log_var: Scalar = 0.0,
     kl_compat: str | None = None,
 ) -> jax.Array:
     r"""Analytic KL of diagonal Gaussian posteriors from the prior, per dimension.
@@ -64,8 +64,8 @@ def gaussian_kl(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    prior_mean: jax.Array = 0.0,
-    prior_log_var: jax.Array = 0.0,
+    prior_mean: Scalar = 0.0,
+    prior_log_var: Scalar = 0.0,
     kl_compat: str | None = None,
 ) -> jax.Array:
     r"""Analytic KL of diagonal Gaussian posteriors from the prior.
@@ -95,8 +95,8 @@ def sampled_gaussian_kl(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    prior_mean: jax.Array = 0.0,
-    prior_log_var: jax.Array = 0.0,
+    prior_mean: Scalar = 0.0,
+    prior_log_var: Scalar = 0.0,
 ) -> jax.Array:
     r"""One-sample estimate of the KL of diagonal Gaussian posteriors from the prior.
 

@@ -19,7 +19,7 @@ from disentangle_jax.losses._objective import (
     elbo_terms,
 )
 from disentangle_jax.losses.reconstructions import bernoulli_reconstruction
-from disentangle_jax.types import unknown_name
+from disentangle_jax.types import Scalar, unknown_name
 
 
 def covariance(codes: jax.Array, axis_name: str | None) -> jax.Array:
@@ -43,8 +43,8 @@ def dip_penalty(
     log_var: jax.Array,
     *,
     kind: str,
-    lambda_od: jax.Array,
-    lambda_d: jax.Array,
+    lambda_od: Scalar,
+    lambda_d: Scalar,
     axis_name: str | None = None,
 ) -> jax.Array:
     r"""Weighted squared distance of the covariance of the codes from the identity.
@@ -88,7 +88,7 @@ def mmd(
     y: jax.Array,
     *,
     kernel: str = "imq",
-    scale: jax.Array | None = None,
+    scale: Scalar | None = None,
     mmd_compat: str | None = None,
     axis_name: str | None = None,
 ) -> jax.Array:
@@ -203,8 +203,8 @@ def dip_vae(
     log_var: jax.Array,
     *,
     kind: str,
-    lambda_od: jax.Array,
-    lambda_d: jax.Array,
+    lambda_od: Scalar,
+    lambda_d: Scalar,
     reconstruction: Reconstruction = bernoulli_reconstruction,
     kl: KL = "analytic",
     axis_name: str | None = None,
@@ -249,7 +249,7 @@ def prior_mmd(
     key: jax.Array,
     z: jax.Array,
     kernel: str,
-    scale: jax.Array | None,
+    scale: Scalar | None,
     mmd_compat: str | None,
     axis_name: str | None,
 ) -> jax.Array:
@@ -276,10 +276,10 @@ def info_vae(
     log_var: jax.Array,
     *,
     key: jax.Array,
-    lambda_: jax.Array,
-    alpha: jax.Array = 1.0,
+    lambda_: Scalar,
+    alpha: Scalar = 1.0,
     kernel: str = "rbf",
-    scale: jax.Array | None = None,
+    scale: Scalar | None = None,
     reconstruction: Reconstruction = bernoulli_reconstruction,
     kl: KL = "analytic",
     axis_name: str | None = None,

@@ -9,6 +9,7 @@ import numpy as np
 from jax.scipy.special import xlogy
 
 from disentangle_jax.losses._batch import check_same_shape
+from disentangle_jax.types import Scalar
 
 
 def _sum_over_pixels(values: jax.Array) -> jax.Array:
@@ -199,7 +200,7 @@ def box_blur_mse(
     x_hat: jax.Array,
     *,
     radius: int | None = None,
-    weight: jax.Array | None = None,
+    weight: Scalar | None = None,
 ) -> jax.Array:
     r"""Squared error of images plus squared error of the blurred images.
 

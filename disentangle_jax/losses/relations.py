@@ -16,14 +16,14 @@ from disentangle_jax.losses._objective import (
     mean_reconstruction,
 )
 from disentangle_jax.losses.reconstructions import bernoulli_reconstruction, per_pixel
-from disentangle_jax.types import unknown_name
+from disentangle_jax.types import Scalar, unknown_name
 
 _mean_bernoulli = per_pixel(bernoulli_reconstruction)
 
 
 def adversarial_prior_losses(
     code_logits: jax.Array,
-    prior_logits: jax.Array,
+    prior_logits: Scalar,
     *,
     axis_name: str | None = None,
 ) -> dict[str, jax.Array]:
@@ -127,7 +127,7 @@ def abs_ae(
     log_var: jax.Array | None = None,
     *,
     critic_logits: jax.Array,
-    beta: jax.Array = 0.2,
+    beta: Scalar = 0.2,
     reconstruction: Reconstruction = _mean_bernoulli,
     axis_name: str | None = None,
 ) -> Objective:

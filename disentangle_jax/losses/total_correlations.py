@@ -18,6 +18,7 @@ from disentangle_jax.losses._objective import (
 from disentangle_jax.losses.aggregate import log_q_marginals
 from disentangle_jax.losses.decompositions import kl_decomposition
 from disentangle_jax.losses.reconstructions import bernoulli_reconstruction
+from disentangle_jax.types import Scalar
 
 
 def density_ratio_tc(
@@ -91,7 +92,7 @@ def factor_vae(
     log_var: jax.Array,
     *,
     critic_logits: jax.Array,
-    gamma: jax.Array,
+    gamma: Scalar,
     reconstruction: Reconstruction = bernoulli_reconstruction,
     kl: KL = "analytic",
     axis_name: str | None = None,
@@ -131,10 +132,10 @@ def beta_tc_vae(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    beta: jax.Array,
-    dataset_size: jax.Array | None,
-    alpha: jax.Array = 1.0,
-    gamma: jax.Array = 1.0,
+    beta: Scalar,
+    dataset_size: Scalar | None,
+    alpha: Scalar = 1.0,
+    gamma: Scalar = 1.0,
     estimator: str = "stratified",
     groups: Sequence[int] | None = None,
     reconstruction: Reconstruction = bernoulli_reconstruction,
@@ -201,9 +202,9 @@ def information_dropout(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    beta: jax.Array,
-    gamma: jax.Array,
-    dataset_size: jax.Array | None,
+    beta: Scalar,
+    gamma: Scalar,
+    dataset_size: Scalar | None,
     estimator: str = "stratified",
     reconstruction: Reconstruction = bernoulli_reconstruction,
     block_size: int | None = None,
@@ -253,8 +254,8 @@ def anchor_vae(
     log_var: jax.Array,
     *,
     anchors: Sequence[int],
-    lambda_: jax.Array,
-    dataset_size: jax.Array | None,
+    lambda_: Scalar,
+    dataset_size: Scalar | None,
     estimator: str = "stratified",
     reconstruction: Reconstruction = bernoulli_reconstruction,
     kl: KL = "sampled",

@@ -16,7 +16,7 @@ from disentangle_jax.losses._objective import (
 )
 from disentangle_jax.losses.moments import cross_covariance
 from disentangle_jax.losses.reconstructions import bernoulli_reconstruction
-from disentangle_jax.types import unknown_name
+from disentangle_jax.types import Scalar, unknown_name
 
 
 def ada_gvae_posteriors(
@@ -27,7 +27,7 @@ def ada_gvae_posteriors(
     *,
     distance: str = "symmetric_kl",
     average: str = "gvae",
-    ratio: jax.Array = 0.5,
+    ratio: Scalar = 0.5,
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     r"""Averages the posteriors of a pair in the dimensions where they differ little.
 
@@ -99,9 +99,9 @@ def supervised_alignment(
     *,
     kind: str = "xent",
     factor_sizes: Sequence[int] | None = None,
-    scale: jax.Array | None = None,
+    scale: Scalar | None = None,
     embeddings: Sequence[jax.Array] | None = None,
-    sigma: jax.Array = 1.0,
+    sigma: Scalar = 1.0,
     axis_name: str | None = None,
 ) -> jax.Array:
     r"""Aligns the first dimensions of the code with labelled factors, one to one.
@@ -185,7 +185,7 @@ def _embedding_loss(
     codes: jax.Array,
     factors: jax.Array,
     embeddings: Sequence[jax.Array] | None,
-    sigma: jax.Array,
+    sigma: Scalar,
 ) -> jax.Array:
     """`[B]` cross-entropies of kind ``"embed"``, summed over factors."""
     count = factors.shape[1]
@@ -215,7 +215,7 @@ def _average_pairs(
     mean: jax.Array,
     log_var: jax.Array,
     distance: str,
-    ratio: jax.Array,
+    ratio: Scalar,
     averaged: bool,
     axis_name: str | None,
 ) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
@@ -247,9 +247,9 @@ def ada_gvae(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    beta: jax.Array = 1.0,
+    beta: Scalar = 1.0,
     distance: str = "symmetric_kl",
-    ratio: jax.Array = 0.5,
+    ratio: Scalar = 0.5,
     averaged: bool = False,
     reconstruction: Reconstruction = bernoulli_reconstruction,
     kl: KL = "analytic",
@@ -305,9 +305,9 @@ def ada_ml_vae(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    beta: jax.Array = 1.0,
+    beta: Scalar = 1.0,
     distance: str = "symmetric_kl",
-    ratio: jax.Array = 0.5,
+    ratio: Scalar = 0.5,
     averaged: bool = False,
     reconstruction: Reconstruction = bernoulli_reconstruction,
     kl: KL = "analytic",

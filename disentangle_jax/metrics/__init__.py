@@ -43,6 +43,8 @@ A score of your own is a function in any installed module::
 
 from disentangle_jax.metrics.agreement import mcc as mcc
 from disentangle_jax.metrics.agreement import udr as udr
+from disentangle_jax.metrics.comparison import Comparison as Comparison
+from disentangle_jax.metrics.comparison import compare as compare
 from disentangle_jax.metrics.dependence import unsupervised as unsupervised
 from disentangle_jax.metrics.descriptions import ScoreDescription as ScoreDescription
 from disentangle_jax.metrics.descriptions import define as define

@@ -3,11 +3,12 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from disentangle_jax.registry import Registry
 from disentangle_jax.types import unknown_name
 
+Function = TypeVar("Function", bound=Callable)
 _COSTS = ("fast", "medium", "slow")
 _SCORES = Registry("score", "disentangle_jax.metrics")
 
@@ -71,7 +72,7 @@ class ScoreDescription:
         return next(iter(self.keys.values()))
 
 
-def define(**fields: Any) -> Callable[[Callable], Callable]:
+def define(**fields: Any) -> Callable[[Function], Function]:
     """Returns a decorator that describes a score.
 
     The score is a function ``(codes, factors, *, codes_test=None, factors_test=None,

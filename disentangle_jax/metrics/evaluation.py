@@ -40,6 +40,32 @@ class Evaluation(dict):
         self.errors = errors
         self.descriptions = descriptions
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Returns a dict for each value: score, key, value, low and high.
+
+        ``low`` and ``high`` are the ends of the interval, None without one; ``error``
+        says why a score could not be computed, and ``settings`` how it was.
+        """
+        rows = []
+        for name, score in self.items():
+            for key, value in score.items():
+                low, high = score.intervals.get(key, (None, None))
+                rows.append({
+                    "score": name, "key": key, "value": value, "low": low, "high": high,
+                    "error": self.errors.get(name), "settings": score.settings,
+                })  # fmt: skip
+        return rows
+
+    def to_pandas(self) -> Any:
+        """Returns `to_rows` as a ``pandas.DataFrame``."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError(
+                "to_pandas: pandas is not installed; install it, or use to_rows()."
+            ) from None
+        return pandas.DataFrame(self.to_rows())
+
     def __str__(self) -> str:
         return table(self)
 

@@ -24,6 +24,7 @@ class Score(dict):
     Attributes:
       settings: every setting that was used, defaults included.
       intervals: ``{key: (low, high)}``, bootstrap intervals if they were requested.
+      resampled: ``{key: [R]}``, the values of the resamples behind the intervals.
       matrices: arrays the values were computed from (such as the importance matrix),
         for plots.
     """
@@ -38,6 +39,7 @@ class Score(dict):
         super().__init__({key: float(value) for key, value in values.items()})
         self.settings = settings
         self.intervals: dict[str, tuple[float, float]] = {}
+        self.resampled: dict[str, np.ndarray] = {}
         self.matrices = matrices or {}
 
     def __float__(self) -> float:

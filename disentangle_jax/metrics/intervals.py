@@ -108,8 +108,10 @@ class Bootstrap:
         except NoInterval:
             return
         for key, drawn in resampled.items():
-            low, high = np.percentile(drawn - drawn.mean(), [tail, 100.0 - tail])
-            score.intervals[key] = (float(score[key] + low), float(score[key] + high))
+            drawn = score[key] + drawn - drawn.mean()
+            low, high = np.percentile(drawn, [tail, 100.0 - tail])
+            score.intervals[key] = (float(low), float(high))
+            score.resampled[key] = drawn
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,21 +1,28 @@
-"""Scores a file of codes from the shell.
+"""Scores files of codes from the shell.
 
-    python -m disentangle_jax.metrics.score codes.npz
-    python -m disentangle_jax.metrics.score codes.npz --scores=mig,dci --json
+    disentangle score codes.npz
+    disentangle score codes.npz --scores=mig,dci --json
+    disentangle score a.npz b.npz c.npz --intervals --csv=scores.csv
 
-The file holds ``codes`` [N, D] and ``factors`` [N, K]. Scores of held-out rows also use
+A file holds ``codes`` [N, D] and ``factors`` [N, K]. Scores of held-out rows also use
 ``codes_test`` and ``factors_test``; ``groups`` holds the sizes of multi-dimensional
-latent variables.
+latent variables. Several files are compared; with --intervals, files with the same
+factors also get paired bootstrap intervals of their differences.
 """
 
 import argparse
+import csv
 import json
 import math
 import pathlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from disentangle_jax import files
+import numpy as np
+
+from disentangle_jax import files as files_lib
+from disentangle_jax.metrics.comparison import Comparison
 from disentangle_jax.metrics.descriptions import describe, names
 from disentangle_jax.metrics.evaluation import Evaluation, evaluate, table
 
@@ -61,36 +68,49 @@ def _seed(text: str) -> int:
 def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Disentanglement scores of a file of codes and factors.",
+        description="Disentanglement scores of files of codes and factors.",
         epilog=_score_list(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", help=".npz with codes, factors[, codes_test, …]")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE",
+        help=".npz with codes, factors[, codes_test, …]; several are compared",
+    )  # fmt: skip
     parser.add_argument(
         "--scores", default="all", help="names separated by commas, or all (default)"
     )
+    parser.add_argument(
+        "--options", type=json.loads, default={}, metavar="JSON",
+        help="""arguments of scores, such as '{"mig": {"bins": 40}}'""",
+    )  # fmt: skip
     parser.add_argument("--groups", help="sizes of latent variables, such as 2,2,2")
     parser.add_argument(
         "--intervals", action="store_true", help="add bootstrap 95 %% intervals"
     )
     parser.add_argument("--seed", type=_seed, default=0, help="seed of random choices")
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON instead of a table"
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument(
+        "--csv", metavar="FILE", help="write a CSV file, a row per value"
     )
+    shown.add_argument("--latex", action="store_true", help="print a LaTeX table")
+    shown.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
-def _evaluate(options: argparse.Namespace) -> Evaluation:
-    """Returns the scores of the file that the command names."""
-    path = pathlib.Path(options.file)
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}.")
-    arrays = files.read_arrays(path)
+def _read(file: str) -> dict[str, np.ndarray]:
+    """Returns the arrays of a file of codes."""
+    if not pathlib.Path(file).is_file():
+        raise ValueError(f"there is no file {file}.")
+    arrays = files_lib.read_arrays(file)
     if not {"codes", "factors"} <= set(arrays):
         raise ValueError(
-            f"{path} must hold `codes` and `factors`, it holds "
+            f"{file} must hold `codes` and `factors`, it holds "
             f"{', '.join(sorted(arrays)) or 'nothing'}."
         )
+    return arrays
+
+
+def _evaluated(arrays: dict[str, np.ndarray], options: Any) -> Evaluation:
     groups = arrays.get("groups")
     if options.groups:
         sizes = options.groups.split(",")
@@ -106,9 +126,40 @@ def _evaluate(options: argparse.Namespace) -> Evaluation:
         codes_test=arrays.get("codes_test"),
         factors_test=arrays.get("factors_test"),
         groups=groups,
+        options=options.options,
         intervals=options.intervals,
         seed=options.seed,
     )
+
+
+def _same_rows(files: Sequence[dict[str, np.ndarray]]) -> bool:
+    """Returns whether all files hold the same observations in the same order."""
+    return all(
+        np.array_equal(one.get(name, ()), files[0].get(name, ()))
+        for one in files
+        for name in ("factors", "factors_test")
+    )
+
+
+def _text(found: Comparison, options: Any) -> str:
+    if options.json:
+        parts = {name: _jsonable(one) for name, one in found.items()}
+        shown = parts if len(parts) > 1 else next(iter(parts.values()))
+        return json.dumps(shown, indent=1, default=list)
+    if options.latex:
+        return found.to_latex()
+    if len(found) > 1:
+        return str(found)
+    return table(next(iter(found.values())))
+
+
+def _write_csv(found: Comparison, path: pathlib.Path) -> None:
+    rows = [row | {"settings": json.dumps(row["settings"], default=list)}
+            for row in found.to_rows()]  # fmt: skip
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def main(
@@ -123,14 +174,23 @@ def main(
     """
     options = _parser(prog).parse_args(argv)
     try:
-        evaluation = _evaluate(options)
+        if len(set(options.files)) != len(options.files):
+            raise ValueError("each file must be named once.")
+        files = [_read(file) for file in options.files]
+        found = Comparison(
+            {name: _evaluated(own, options) for name, own in zip(options.files, files)}
+        )
+        if options.csv:
+            _write_csv(found, pathlib.Path(options.csv))
     except (ValueError, TypeError, OSError, MemoryError) as error:
         print(f"score: {str(error) or 'out of memory'}", file=sys.stderr)
         return 2
-    if options.json:
-        print(json.dumps(_jsonable(evaluation), indent=1, default=list))
-    else:
-        print(table(evaluation))
+    if options.intervals and not _same_rows(files):
+        for evaluation in found.values():  # Differences would not be paired.
+            for score in evaluation.values():
+                score.resampled.clear()
+        print("score: no differences: the files have different factors or test factors")
+    print(f"csv: {options.csv}" if options.csv else _text(found, options))
     return 0
 
 

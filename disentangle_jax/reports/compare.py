@@ -43,7 +43,7 @@ class Group(NamedTuple):
 
 
 def find_runs(folders: Sequence[pathlib.Path]) -> list[pathlib.Path]:
-    """Returns the evaluated runs in some folders: their lanes where they have lanes.
+    """Returns the evaluated runs in some folders: lanes of runs, models of sweeps.
 
     Raises:
       ValueError: there is none, or one of them was not evaluated.
@@ -55,6 +55,10 @@ def find_runs(folders: Sequence[pathlib.Path]) -> list[pathlib.Path]:
         if not folder.is_dir():
             raise ValueError(f"compare: there is no folder {folder}.")
         lanes = sorted((folder / "lanes").glob("*/scores.json"))
+        if (folder / "manifest.jsonl").exists():  # a sweep
+            lanes = sorted((folder / "packs").glob("*/**/scores.json"))
+            if not lanes:
+                raise ValueError(f"compare: the sweep {folder} has no results yet.")
         for run in [path.parent for path in lanes] or [folder]:
             evaluation.read_scores(run)
             if run.resolve() not in [known.resolve() for known in found]:

@@ -20,6 +20,7 @@ from disentangle_jax import evaluation, files, rows
 from disentangle_jax.reports.plots import mean_and_deviation
 
 Row = Mapping[str, str]
+_BEGIN, _END = "<!-- results -->", "<!-- /results -->"
 # Columns that describe a model; all others are its numbers.
 _COLUMNS = ("model", "seed", "fields", "commit", "hardware", "time", "seconds", "lanes")
 
@@ -245,7 +246,16 @@ def _section(finding: Finding, groups: Mapping[str, Group]) -> list[str]:
 
 
 def write_page(folder: pathlib.Path) -> pathlib.Path:
-    """Writes ``RESULTS.md`` beside `folder`; returns its path."""
-    path = folder.parent / "RESULTS.md"
-    files.write_text(path, page(load(folder)))
+    """Writes ``RESULTS.md`` beside `folder`; returns its path.
+
+    The summary also replaces what stands between the marks ``<!-- results -->`` and
+    ``<!-- /results -->`` of a ``README.md`` two folders above, if there is one.
+    """
+    loaded, path = load(folder), folder.parent / "RESULTS.md"
+    files.write_text(path, page(loaded))
+    readme = folder.absolute().parents[2] / "README.md"
+    text = readme.read_text() if readme.exists() else ""
+    if _BEGIN in text and _END in text:
+        before, after = text.partition(_BEGIN)[0], text.partition(_END)[2]
+        files.write_text(readme, f"{before}{_BEGIN}\n{summary(loaded)}\n{_END}{after}")
     return path

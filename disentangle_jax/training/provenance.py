@@ -26,11 +26,18 @@ def recipe() -> dict[str, Any]:
             "platform": device.platform,
             "kind": device.device_kind,
             "count": jax.device_count(),
-            "cpu_cores": os.cpu_count(),
+            "cpu_cores": _cores(),
         },
         "commit": _commit(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def _cores() -> int:
+    """Returns the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _version(name: str) -> str:

@@ -57,7 +57,8 @@ def test_table(capsys):
 
 
 def test_readme_has_the_table():
-    readme = pathlib.Path(__file__).parents[2] / "README.md"
+    root = pathlib.Path(__file__).parents[2]
+    readme = root / "disentangle_jax" / "data" / "README.md"
     assert prepare.table() in readme.read_text()
 
 

@@ -16,7 +16,7 @@ from disentangle_jax import data, losses, main, metrics, models, training
 from disentangle_jax import sweep as sweep_lib
 from disentangle_jax.metrics import score
 from launch import sweep as launcher
-from tests.faults import corpus
+from tests.faults import corpus, library_corpus
 from tests.launch import tiny_sweep
 from tests.training import tiny
 
@@ -154,7 +154,7 @@ def test_fields(places, checked_only, capsys):
 
 def test_models():
     with Answers() as answers:
-        for name, overrides, part in corpus.MODELS:
+        for name, overrides, part in library_corpus.MODELS:
             answers.call(
                 f"{name} {overrides}",
                 part,
@@ -170,7 +170,7 @@ def test_metrics(rng):
     }
     names = metrics.names(needs=("factors",), cost=("fast",))
     with Answers() as answers:
-        for case, part in corpus.METRICS:
+        for case, part in library_corpus.METRICS:
             used = names if part else ("mig", "sap")
             if "_test" in case:
                 used = [name for name in names if name not in DRAWING]
@@ -186,7 +186,7 @@ def test_metrics(rng):
 
 def test_losses():
     with Answers() as answers:
-        for name, shapes, keywords, part in corpus.LOSSES:
+        for name, shapes, keywords, part in library_corpus.LOSSES:
             arrays = [None if s is None else jnp.full(s, 0.5) for s in shapes]
             answers.call(
                 f"{name}{shapes} {keywords}",
@@ -317,6 +317,7 @@ def test_sweep_commands(tmp_path, monkeypatch, capsys):
 
 
 def test_the_corpus_is_large():
-    lists = [value for name, value in vars(corpus).items() if name.isupper()]
+    named = [*vars(corpus).items(), *vars(library_corpus).items()]
+    lists = [value for name, value in named if name.isupper()]
     cases = sum(len(value) for value in lists if isinstance(value, list))
     assert cases >= 300

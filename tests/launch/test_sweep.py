@@ -184,6 +184,67 @@ def test_slurm_without_slurm_is_told(capsys, tmp_path, monkeypatch):
     assert code == 2 and "there is no `sbatch` on this machine" in err
 
 
+# Extending a sweep.
+
+
+EXTENDED = """
+from tests.launch.tiny_sweep import get_config
+
+def sweep(add, preset=""):
+    for beta in (1.0, 4.0) if preset == "more" else (1.0,):
+        for seed in (3, 4) if preset else (3,):
+            add({"method.beta": beta, "train.seed": seed})
+"""
+
+
+def test_an_extended_sweep_keeps_its_rows_and_needs_no_labels(
+    capsys, tmp_path, monkeypatch
+):
+    from disentangle_jax import reports
+    from tests.training import tiny
+
+    tiny.show_devices(monkeypatch, 1)
+    file, folder = tmp_path / "extended.py", tmp_path / "w"
+    file.write_text(EXTENDED)
+    start = [f"--workdir={folder}", "--cluster=debug", "--lanes=2"]
+    code, out, _ = run(capsys, f"--config={file}", *start)
+    assert code == 0 and "1 models in 1 packs" in out
+    (row,) = (folder / "rows").glob("*.json")
+    written = row.stat().st_mtime_ns
+    code, out, _ = run(capsys, f"--config={file}:more", *start)
+    assert code == 0 and "4 models in 3 packs" in out
+    assert row.stat().st_mtime_ns == written  # The finished row was not made again.
+    sweep = sweep_lib.load(folder)
+    table = sweep_lib.collect(sweep)
+    assert {(r["method"], r["strength"], r["seed"]) for r in table} == {
+        ("beta_vae", beta, seed) for beta in (1.0, 4.0) for seed in (3, 4)
+    }
+    assert {r["dataset"] for r in table} == {"xysquares"}
+    # The study and the comparison take it as it is.
+    assert len(reports.find_runs([folder])) == 4
+    # Fewer models than it holds is another sweep.
+    with pytest.raises(ValueError, match="3 of its 4 models are not in"):
+        sweep_lib.create(sweep_lib.expand(str(file)), folder)
+
+
+def test_labels_of_changed_fields():
+    common = {
+        "data.name": "a", "method.name": "vae", "train.seed": 0, "model.width": 8,
+    }  # fmt: skip
+    rows = [
+        {"method.name": "x", "method.beta": 1.0, "method.gamma": 2.0},
+        {"method.name": "x", "method.beta": 4.0, "method.gamma": 3.0},
+        {"method.name": "y", "method.beta": 4.0, "model.width": 4, "train.seed": 5},
+        {"method.name": "y", "method.beta": 4.0},
+    ]
+    assert [tuple(found.values()) for found in rows_lib.labels(common, rows)] == [
+        ("a", "x", "beta=1.0, gamma=2.0", 0),
+        ("a", "x", "beta=4.0, gamma=3.0", 0),
+        ("a", "y, width=4", 0, 5),
+        ("a", "y, width=8", 0, 0),
+    ]
+
+
 # The store.
 
 

@@ -1,0 +1,109 @@
+"""Attacks the library and prints what happened.
+
+    python -m tests.faults --kills=100 --flips=200 [--seed=0]
+
+Kills, signals, limits and second writers hit real processes (solo, lanes, sweep,
+protocol, evaluation); bits are flipped in every kind of file. Ends with code 1 where a
+result differs without a word, rows are lost or doubled, or a traceback is printed.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import signal
+import sys
+import tempfile
+import time
+import traceback
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR",
+    os.path.join(tempfile.gettempdir(), "disentangle_jax_fault_programs"),
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+from tests.faults import attack, flips
+
+
+def _flips(folder: pathlib.Path, count: int, seed: int) -> dict[str, flips.Flips]:
+    """Flips bits in a fork, as this process uses no device."""
+    folder.mkdir()
+    number = os.fork()
+    if number == 0:
+        code = 1
+        try:
+            output = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT)
+            os.dup2(output, 1)
+            found = flips.flip_all(folder, count, seed)
+            (folder / "found.json").write_text(json.dumps(found))
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    os.waitpid(number, 0)
+    found = json.loads((folder / "found.json").read_text())
+    return {name: flips.Flips(*values) for name, values in found.items()}
+
+
+def _attacks(folder: pathlib.Path, kills: int, seed: int) -> attack.Attack:
+    folder.mkdir()
+    attacked = attack.Attack(folder)
+    chance = random.Random(seed)
+    for number in range(kills):
+        kind = attacked.scenarios[number % len(attacked.scenarios)]
+        began = time.monotonic()
+        attacked.kill(kind, chance)
+        _say(f"kill {number + 1} of {kills}: {time.monotonic() - began:.1f} s")
+    solo, evaluation = attacked.scenarios[0], attacked.scenarios[-1]
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        for share in (0.5, 0.8):
+            attacked.interrupt(solo, number, share)
+        attacked.interrupt(evaluation, number, 0.7)
+    for name, prepare in attack.LIMITS.items():
+        attacked.limit(name, solo, prepare)
+    for _ in range(3):
+        attacked.write_twice(solo, chance)
+    return attacked
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--flips", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as place:
+        folder = pathlib.Path(place)
+        attacked = _attacks(folder / "attacks", args.kills, args.seed)
+        flipped = _flips(folder / "flips", args.flips, args.seed)
+    print("| attack | tries | different | rows lost or doubled | tracebacks | codes |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    failed, examples = 0, []
+    for name, count in sorted(attacked.counts.items()):
+        wrong = (count.different, count.rows, count.tracebacks, count.wrong_codes)
+        print(f"| {name} | {count.tries} | {' | '.join(map(str, wrong))} |")
+        failed += sum(wrong)
+        examples += count.examples
+    print("\n| bit flips in | tries | noticed | harmless | silent differences |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, found in flipped.items():
+        print(f"| {name} | {' | '.join(map(str, found))} |")
+        failed += found.silent
+    for example in examples[:10]:
+        _say(example)
+    print(f"\n{failed} failures, {time.monotonic() - began:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
