@@ -43,7 +43,9 @@ def _refuse_outside_unit_interval(x: jax.Array) -> None:
     """Raises a ValueError for values outside [0, 1]; tracers have none yet."""
     if isinstance(x, jax.core.Tracer) or not x.size:
         return
-    low, high = float(x.min()), float(x.max())
+    # Inside `jit` too, an array that is no argument has values.
+    with jax.ensure_compile_time_eval():
+        low, high = float(x.min()), float(x.max())
     if low < -_TOLERANCE or high > 1.0 + _TOLERANCE:
         raise ValueError(
             f"bernoulli_reconstruction: `x` must lie in [0, 1], got {low:g} to "
