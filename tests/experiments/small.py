@@ -44,7 +44,7 @@ _FIELDS = {
 def config(given: ConfigDict) -> ConfigDict:
     """Returns a config of any kind that trains few models for two steps.
 
-    Lists of a protocol keep their first two entries and those that other fields name;
+    Lists of a protocol keep their first entry and those that other fields name;
     large numbers of it become small.
     """
     made = given.copy_and_resolve_references()
@@ -71,7 +71,7 @@ def config(given: ConfigDict) -> ConfigDict:
 
 def _few(name: str, value: Any, known: list[Any]) -> Any:
     if isinstance(value, tuple):
-        return tuple(v for i, v in enumerate(value) if i < 2 or v in known)
+        return tuple(v for i, v in enumerate(value) if i == 0 or v in known)
     if type(value) is int and name.endswith("steps"):
         return min(value, 2)
     return min(value, 40) if type(value) is int else value
