@@ -16,6 +16,7 @@ from disentangle_jax.data.publisher_files import (
 
 # Larger pictures are none of a dataset; Pillow warns of them, too.
 _MOST_PIXELS = 80_000_000
+_UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
 
 
 @functools.cache
@@ -44,7 +45,7 @@ def read(
                 if image.width * image.height > _MOST_PIXELS:
                     raise ValueError(f"{image.width} x {image.height} pixels")
                 pixels = np.asarray(fit(image.convert(mode)))
-        except (OSError, SyntaxError, ValueError, EOFError) as error:
+        except _UNREADABLE as error:
             raise UnreadableImage(
                 f"data.load: the image {path} cannot be read ({error}). Replace or "
                 "remove it."
