@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         print(__doc__.strip().replace("{commands}", commands.overview()))
         return 0
     name = argv.pop(0) if argv and not argv[0].startswith("-") else "run"
-    logging.set_verbosity(logging.ERROR)
+    logging.set_verbosity(logging.FATAL)  # Orbax logs what it raises.
     warnings.showwarning = lambda message, *_: print(f"warning: {message}")
     try:
         work = commands.get(name)(argv)

@@ -76,7 +76,7 @@ def exit_code(work: Callable[[], int]) -> int:
     except Exception as error:
         line = system_failure(error)
         if isinstance(error, ValueError | FloatingPointError | OSError):
-            line = line or str(error)
+            line = line or str(error).partition("\n")[0]
         if not line:
             raise
         print(f"error: {line}", file=sys.stderr)
