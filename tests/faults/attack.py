@@ -86,7 +86,7 @@ def start(
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        sys.stdout, sys.stderr = (open(n, "w", closefd=False) for n in (1, 2))
+        sys.stdout, sys.stderr = (open(n, "w", closefd=False) for n in (1, 2))  # noqa: SIM115
         prepare()
         process.protect_output()
         capacity._IMAGES = 20
