@@ -62,7 +62,7 @@ def _run(work) -> int:
 
     from disentangle_jax import training
 
-    logging.set_verbosity(logging.ERROR)
+    logging.set_verbosity(logging.FATAL)  # Orbax logs what it raises.
 
     training.use_compilation_cache()
     training.keep_freed_memory()

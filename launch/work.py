@@ -18,7 +18,7 @@ from disentangle_jax.commands import process
 
 def set_up_process() -> None:
     """Applies the process-wide settings of a process that trains."""
-    logging.set_verbosity(logging.ERROR)
+    logging.set_verbosity(logging.FATAL)  # Orbax logs what it raises.
     warnings.showwarning = lambda message, *_: print(f"warning: {message}")
     training.use_compilation_cache()
     training.keep_freed_memory()

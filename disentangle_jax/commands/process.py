@@ -42,8 +42,10 @@ class Output:
 def protect_output() -> None:
     """Lets no write to the standard streams end this process.
 
-    Characters that the terminal does not have are replaced.
+    Characters that the terminal does not have are replaced. Parallel writes that end
+    after a failed checkpoint, which is reported itself, say nothing.
     """
+    sys.excepthook = _report
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # Closed before the start.
@@ -51,6 +53,11 @@ def protect_output() -> None:
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
             setattr(sys, name, Output(stream))
+
+
+def _report(kind: type, error: BaseException, trace: Any) -> None:
+    if str(error) != "Event loop is closed":
+        sys.__excepthook__(kind, error, trace)
 
 
 def exit_code(work: Callable[[], int]) -> int:
@@ -76,7 +83,7 @@ def exit_code(work: Callable[[], int]) -> int:
     except Exception as error:
         line = system_failure(error)
         if isinstance(error, ValueError | FloatingPointError | OSError):
-            line = line or str(error)
+            line = line or str(error).partition("\n")[0]
         if not line:
             raise
         print(f"error: {line}", file=sys.stderr)

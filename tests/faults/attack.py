@@ -86,6 +86,7 @@ def start(
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         os.dup2(output, 1)
         os.dup2(output, 2)
+        sys.stdout, sys.stderr = (open(n, "w", closefd=False) for n in (1, 2))  # noqa: SIM115
         prepare()
         process.protect_output()
         capacity._IMAGES = 20
@@ -285,6 +286,7 @@ def close_output() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     os.dup2(writer, 1)
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 (until the end)
 
 
 def small_files() -> None:
