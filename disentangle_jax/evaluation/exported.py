@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from disentangle_jax import config as config_lib
-from disentangle_jax import files, training
+from disentangle_jax import files, rows, training
 from disentangle_jax.evaluation.stored import read_scores, score_rows
 from disentangle_jax.evaluation.trained import Networks, Trained
 from disentangle_jax.types import State
@@ -49,8 +49,10 @@ def export(model: Trained, path: str | os.PathLike, *, licence: str = "") -> Non
     for part in _PARTS:
         leaves = flatten_dict(getattr(model.state, part), sep="/")
         tensors |= {f"{part}/{name}": np.asarray(a) for name, a in leaves.items()}
+    # Folders of this machine mean nothing elsewhere.
+    config = rows.apply(run.config, {"data.data_dir": "", "train.start_from": ""})
     metadata = {
-        "config": run.config.to_json(),
+        "config": config.to_json(),
         "dataset": json.dumps(training.describe_dataset(run)),
         "step": str(int(model.state.step)),
         "card": _card(model, licence),
@@ -88,6 +90,7 @@ def load_exported(path: str | os.PathLike) -> Trained:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         examples = tensors.pop(_EXAMPLES)
         config = config_lib.from_json(json.loads(metadata["config"]))
+        config = config_lib.complete(config)
         known, step = json.loads(metadata["dataset"]), int(metadata["step"])
     except (SafetensorError, KeyError, ValueError) as error:
         raise ValueError(
