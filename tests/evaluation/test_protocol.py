@@ -132,7 +132,7 @@ def test_the_library_has_these():
     assert set(evaluation.names()) == {
         "responses",
         "codes", "reconstruction", "generation", "discrete_variables", "regions",
-        "topics", "posterior",
+        "topics", "posterior", "validation",
     }  # fmt: skip
 
 
