@@ -2,6 +2,7 @@
 
 import base64
 import html
+import re
 from collections.abc import Iterable, Sequence
 
 _STYLE = """
@@ -20,6 +21,9 @@ td.number { text-align: right; font-variant-numeric: tabular-nums;
           grid-template-columns: repeat(auto-fit, minmax(min(100%, 16rem), 1fr)); }
 pre { overflow-x: auto; background: #f3f5f7; padding: .75rem; font-size: .8rem; }
 """
+
+_BREAK = re.compile(r"([._,])(?!\d)")
+_CODE = re.compile(r"`([^`]+)`")
 
 
 def page(title: str, sections: Iterable[str]) -> str:
@@ -48,7 +52,8 @@ def section(title: str, caption: str, body: str = "") -> str:
     """Returns a heading, a caption in plain words, and HTML below them."""
     return (
         f"<section><h2>{html.escape(title)}</h2>"
-        f"<p class=caption>{html.escape(caption)}</p>{body}</section>"
+        f"<p class=caption>{_CODE.sub(r'<code>\1</code>', html.escape(caption))}</p>"
+        f"{body}</section>"
     )
 
 
@@ -64,16 +69,15 @@ def panels(titled: Sequence[tuple[str, bytes]]) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], number: int) -> str:
     """Returns a table of plain texts; column `number` is aligned as numbers are.
 
-    Names may break after dots, commas and underscores, to fit narrow screens.
+    Names may break after dots, commas and underscores, to fit narrow screens; numbers
+    do not.
     """
 
     def cell(column: int, text: str) -> str:
         text = html.escape(text)
         if column == number:
             return f"<td class=number>{text}</td>"
-        for mark in "._,":
-            text = text.replace(mark, f"{mark}<wbr>")
-        return f"<td>{text}</td>"
+        return f"<td>{_BREAK.sub(r'\1<wbr>', text)}</td>"
 
     body = "".join(
         f"<tr>{''.join(cell(*place) for place in enumerate(row))}</tr>" for row in rows
