@@ -50,10 +50,10 @@ def image(name: str, content: bytes) -> str:
 
 def section(title: str, caption: str, body: str = "") -> str:
     """Returns a heading, a caption in plain words, and HTML below them."""
+    caption = _CODE.sub(r"<code>\1</code>", html.escape(caption))
     return (
         f"<section><h2>{html.escape(title)}</h2>"
-        f"<p class=caption>{_CODE.sub(r'<code>\1</code>', html.escape(caption))}</p>"
-        f"{body}</section>"
+        f"<p class=caption>{caption}</p>{body}</section>"
     )
 
 
@@ -77,7 +77,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], number: int) -> st
         text = html.escape(text)
         if column == number:
             return f"<td class=number>{text}</td>"
-        return f"<td>{_BREAK.sub(r'\1<wbr>', text)}</td>"
+        text = _BREAK.sub(r"\1<wbr>", text)
+        return f"<td>{text}</td>"
 
     body = "".join(
         f"<tr>{''.join(cell(*place) for place in enumerate(row))}</tr>" for row in rows
