@@ -215,11 +215,12 @@ def create(
     path = workdir / "manifest.jsonl"
     if not path.exists():
         training.check_writable(workdir)
+        packs = list(enumerate(pack_models(expansion, lanes)))
+        manifest = _manifest(expansion, packs)
         for folder in ("packs", "rows", "codes"):
             (workdir / folder).mkdir(parents=True, exist_ok=True)
         # Of two launchers at once one writes it, and both read what it wrote.
-        packs = list(enumerate(pack_models(expansion, lanes)))
-        files.write_once(path, _manifest(expansion, packs).encode())
+        files.write_once(path, manifest.encode())
     sweep = load(workdir)
     stored, wanted = {m.id for m in sweep.models}, {m.id for m in expansion.models}
     if stored - wanted:

@@ -184,7 +184,8 @@ def test_a_protocol_is_complete_with_its_reports_and_can_be_moved(
 ):
     monkeypatch.setattr(capacity, "_IMAGES", 20)
     config = made.config("capacity", capacities=(1.0, 4.0), pairs=50)
-    config.method = {"name": "annealed_vae", "c_max": 25.0}
+    config.method = {"name": "annealed_vae"}
+    config.train.num_steps = 8
     values = made.values(config, tmp_path / "whole")
     moved = tmp_path / "moved"
     shutil.move(tmp_path / "whole", moved)
@@ -196,7 +197,7 @@ def test_a_protocol_is_complete_with_its_reports_and_can_be_moved(
     capsys.readouterr()
     assert made.values(config, moved) == values
     said = capsys.readouterr().out
-    assert "already trained for 2 steps" in said  # And evaluated again, in stage 2.
+    assert "already trained for 6 steps" in said  # And evaluated again, in stage 2.
     assert report.read_bytes() == drawn
     assert (moved / "capacity-1/scores.json").stat().st_mtime_ns == written
     assert evaluation.read_arrays(pictures)
