@@ -56,8 +56,8 @@ class Categorical(NamedTuple):
 
     def log_prior(self) -> jax.Array:
         """Log-probability ``[B]`` under the uniform distribution."""
-        rows, categories = self.weights.shape
-        return jnp.full(rows, -math.log(categories), self.weights.dtype)
+        categories = self.weights.shape[1]
+        return jnp.full_like(self.weights[:, 0], -math.log(categories))
 
 
 Discrete = Concrete | Categorical
