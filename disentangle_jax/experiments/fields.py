@@ -58,7 +58,8 @@ def check_used(
     """Raises a ValueError where a field of the config has no effect.
 
     A field of `given` has none where every stage sets it; any other field that differs
-    from its default, where every stage sets it to another value.
+    from its default, where every stage sets it to another value. A hyperparameter that
+    a config file sets for single runs may be varied by the rows of the stages.
 
     Args:
       config: config of the protocol.
@@ -81,7 +82,8 @@ def check_used(
         if not stages or not all(_sets(stage, field) for stage in stages):
             continue
         reached = [_value(s, field, row) for s in stages for row in s.rows or ({},)]
-        if field in given or value not in reached:
+        varied = field in rows.lane_fields(values["method.name"])
+        if field in given or (value not in reached and not varied):
             first = stages[0].name.partition("/")[0]
             raise ValueError(
                 f"{name}: `{field}` must not be given: the protocol sets it in every "
@@ -92,7 +94,7 @@ def check_used(
 
 def check_lanes(stage: "Stage", lanes: Sequence[Row]) -> None:
     """Raises a ValueError where lanes of the config and a stage vary one field."""
-    for field in lanes[0]:
+    for field in lanes[0] if len(lanes) > 1 else ():
         if any(field in row for row in stage.rows):
             raise ValueError(
                 f"config: `lanes` must not vary {field!r}, which the protocol varies "

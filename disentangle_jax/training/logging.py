@@ -29,6 +29,7 @@ class MetricsWriter:
 
     def __init__(self, workdir: pathlib.Path, *, start_step: int):
         self._rows = workdir / "metrics.jsonl"
+        self._rows.touch()
         _keep_rows_until(self._rows, start_step)
         folder = workdir / "tensorboard"
         folder.mkdir(exist_ok=True)
@@ -120,8 +121,6 @@ def _from_the_end(path: pathlib.Path) -> Iterator[tuple[dict | None, int]]:
 
 def _keep_rows_until(path: pathlib.Path, step: int) -> None:
     """Cuts the file after its last row of at most `step`."""
-    if not path.exists():
-        return
     kept = (end for row, end in _from_the_end(path) if row and row["step"] <= step)
     os.truncate(path, next(kept, 0))
 
