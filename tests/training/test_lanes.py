@@ -367,7 +367,7 @@ def test_accumulated_gradients_wait_for_the_last_batch(tmp_path):
             "change the program",
         ),
         ({"lanes.sweep": {"method.betta": (8.0,)}}, "Did you mean 'method.beta'?"),
-        ({"lanes.seeds": 0}, "`lanes.seeds` must be at least 1"),
+        ({"lanes.seeds": 0}, "`lanes.seeds` must be positive"),
         ({"lanes.seeds": 3, "lanes.chunk": 2}, "must divide the 3 lanes"),
         ({"train.mesh": (3, 3)}, "whose product is the 8 devices"),
         ({"train.mesh": (8, 1)}, "dividing the 1 lanes"),

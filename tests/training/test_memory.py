@@ -85,10 +85,10 @@ def told(config, workdir) -> str:
 
 
 def test_what_does_not_fit_is_told_with_what_would(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "device_memory", lambda _: 800 * 2**20)
+    monkeypatch.setattr(memory, "device_memory", lambda _: 900 * 2**20)
     said = told(large(), tmp_path / "run")
     assert "4 lane(s) of batch 1024 need about" in said
-    assert "which has 0.781 GiB" in said
+    assert "which has 0.879 GiB" in said
     assert "set `lanes.chunk` to 2" in said and "`model.remat`" in said
     assert "batch_size" not in said.split("You can")[1]
     training.check_memory(training.prepare(large(chunk=2), tmp_path))
