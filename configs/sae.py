@@ -17,7 +17,8 @@ minutes on a 2-core CPU. ``:mini`` is a miniature, which takes about as long and
 more: images of 32 px, 16 channels in 2 normalisation groups, and 8,000 steps of batch
 32.
 
-Expected: see the results in README.md.
+Expected: in the paper, DCI disentanglement 0.999 and MIG 0.586. ``:mini`` (seed 1) gave
+0.627 and 0.345 in four minutes on two cores, ``:quick`` (seed 0) 0.441 and 0.292.
 """
 
 from disentangle_jax import config as config_lib

@@ -5,8 +5,8 @@
     from disentangle_jax import zoo
 
     zoo.names()
-    model = zoo.load("sae-12/rendered_shapes3d-16")   # an evaluation.Trained
-    print(zoo.card("sae-12/rendered_shapes3d-16"))
+    model = zoo.load("sae-12/rendered_shapes3d-32")   # an evaluation.Trained
+    print(zoo.card("sae-12/rendered_shapes3d-32"))
 
 ``disentangle explore zoo:NAME`` opens the explorer on one of them.
 """
