@@ -105,7 +105,11 @@ def submit(
     submitted = []
     for start in range(0, len(packs), _MOST_TASKS):
         part = list(packs[start : start + _MOST_TASKS])
-        jobs = executor.map_array(task, part)
+        try:
+            jobs = executor.map_array(task, part)
+        except submitit.core.utils.FailedJobError as error:
+            line = str(error).partition("\n")[0]
+            raise ValueError(f"--cluster=slurm: sbatch failed: {line}") from None
         job = jobs[0].job_id.partition("_")[0]
         _note_job(folder / "jobs.jsonl", {"job": job, "packs": part})
         submitted.append(job)

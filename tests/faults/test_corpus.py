@@ -290,6 +290,7 @@ def test_sweep_commands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     tiny.show_devices(monkeypatch, 1)
     monkeypatch.setattr(launcher.work, "work", lambda *_, **__: None)
+    monkeypatch.setattr(launcher.slurm.shutil, "which", lambda _: None)  # No Slurm.
     sweep_lib.create(sweep_lib.expand(tiny_sweep.__file__), tmp_path / "SWEEP", lanes=2)
     manifest = (tmp_path / "SWEEP" / "manifest.jsonl").read_bytes()
     for name, content in (
