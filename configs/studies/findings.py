@@ -74,14 +74,23 @@ def _classes(groups):
 # --- Structure by Architecture --------------------------------------------------------
 
 
+def _untrained(group):
+    """Whether a model's error is above half that of the mean image."""
+    pairs = zip(group.values("mse"), group.values("mse_of_mean_image"))
+    return any(error > 0.5 * reference for error, reference in pairs)
+
+
 def _structure(groups):
     values = {name: g.mean("dci.disentanglement") for name, g in groups.items()}
     gaps = {name: g.mean("mig") for name, g in groups.items()}
     best = max(values, key=values.get) == max(gaps, key=gaps.get) == "sae-12"
+    weak = [name for name, group in groups.items() if _untrained(group)]
+    note = f"; untrained, so not to be ranked: {', '.join(weak)}" if weak else ""
+    numbers = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
     return _verdict(
-        best,
+        best and not weak,
         max(values, key=values.get) == "sae-12",
-        "DCI-D " + ", ".join(f"{name} {value:.2f}" for name, value in values.items()),
+        f"DCI-D {numbers}{note}",
         "DCI-D sae-12 0.999, ae 0.326, adaae-12 0.272 (Table 1)",
     )
 
