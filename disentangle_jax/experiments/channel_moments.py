@@ -23,7 +23,7 @@ class ChannelMoments(protocol.Protocol):
     def stages(self, config, workdir):
         protocol.check_given(config, "datasets")
         for name in config.experiment.datasets:
-            overlooked.load(config, name)  # A missing file is told before any work.
+            overlooked.load(config, name)  # A missing file is reported before any work.
         return []
 
     def result(self, config, workdir, models):
