@@ -44,8 +44,8 @@ _FIELDS = {
 def config(given: ConfigDict) -> ConfigDict:
     """Returns a config of any kind that trains few models for two steps.
 
-    Lists of a protocol keep their first entry and those that other fields name;
-    large numbers of it become small.
+    Lists of a protocol keep their first entry, those that other fields name, and
+    beta-VAE, without which its values of beta are refused; large numbers become small.
     """
     made = given.copy_and_resolve_references()
     known = [v for n, v in rows.flat(made).items() if not n.startswith("experiment")]
@@ -71,7 +71,8 @@ def config(given: ConfigDict) -> ConfigDict:
 
 def _few(name: str, value: Any, known: list[Any]) -> Any:
     if isinstance(value, tuple):
-        return tuple(v for i, v in enumerate(value) if i == 0 or v in known)
+        kept = [*known, "beta_vae"]
+        return tuple(v for i, v in enumerate(value) if i == 0 or v in kept)
     if type(value) is int and name.endswith("steps"):
         return min(value, 2)
     return min(value, 40) if type(value) is int else value
