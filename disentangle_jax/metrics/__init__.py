@@ -47,6 +47,7 @@ from disentangle_jax.metrics.comparison import Comparison as Comparison
 from disentangle_jax.metrics.comparison import compare as compare
 from disentangle_jax.metrics.dependence import unsupervised as unsupervised
 from disentangle_jax.metrics.descriptions import ScoreDescription as ScoreDescription
+from disentangle_jax.metrics.descriptions import conventions as conventions
 from disentangle_jax.metrics.descriptions import define as define
 from disentangle_jax.metrics.descriptions import describe as describe
 from disentangle_jax.metrics.descriptions import names as names

@@ -92,6 +92,7 @@ def _pairwise_information(codes: np.ndarray, bins: int) -> float:
     higher_is_better=False,
     needs="codes",
     invariant_to=("permutation", "shift"),
+    conventions={"disent": {"bins": 20}, "dlib": {"bins": 20}},
     interval=_interval,
     reference="Locatello et al. 2019, Challenging Common Assumptions in the "
     "Unsupervised Learning of Disentangled Representations",

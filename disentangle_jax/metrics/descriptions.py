@@ -36,6 +36,8 @@ class ScoreDescription:
         of each: ``dci(estimator=gbt_exact)``.
       matrices: title and caption of the heat map of each entry of ``Score.matrices``
         that is stored beside the score.
+      conventions: by the name of another library, the arguments with which the score
+        is that library's: ``{"ubisoft": {"bins": 10}}``.
       interval: function ``(score, bootstrap) -> {key: [R] values}`` of the score on R
         resamples (see `metrics.intervals`); None if the score has no interval.
       reference: the paper that defines the score.
@@ -52,6 +54,9 @@ class ScoreDescription:
     invariant_to: tuple[str, ...] = ("permutation", "shift", "scale")
     options: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     matrices: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    conventions: Mapping[str, Mapping[str, Any]] = dataclasses.field(
+        default_factory=dict
+    )
     interval: Callable | None = None
     reference: str = ""
 
@@ -143,6 +148,11 @@ def names(
         if (needs is None or describe(name).needs in needs)
         and (cost is None or describe(name).cost in cost)
     )
+
+
+def conventions() -> tuple[str, ...]:
+    """Returns the names of the conventions that a score of the library defines."""
+    return tuple(sorted({c for name in names() for c in describe(name).conventions}))
 
 
 def describe(name: str) -> ScoreDescription:

@@ -5,7 +5,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from disentangle_jax.metrics.descriptions import ScoreDescription, get, names
+from disentangle_jax.metrics.descriptions import (
+    ScoreDescription,
+    conventions,
+    describe,
+    get,
+    names,
+)
 from disentangle_jax.metrics.inputs import (
     ArrayLike,
     Score,
@@ -123,6 +129,40 @@ def _check_options(
                 raise unknown_name("evaluate", f"options[{name!r}]", option, known)
 
 
+def _convention_scores(
+    convention: str, scores: str | Sequence[str]
+) -> str | Sequence[str]:
+    """Returns the names of scores, "all" replaced by those of the convention."""
+    if convention not in conventions():
+        raise unknown_name("evaluate", "convention", convention, conventions())
+    if scores != "all":
+        return scores
+    known = names(needs=("factors", "codes"), cost=("fast", "medium"))
+    return [name for name in known if convention in describe(name).conventions]
+
+
+def _convention_options(score: Callable, convention: str) -> dict[str, Any]:
+    """Returns the arguments of a convention that the score's name does not set."""
+    known = score.description.conventions
+    if convention not in known:
+        raise ValueError(
+            f"{score.__name__}: skipped, since the convention {convention} does not "
+            f"define it ({', '.join(known) or 'no convention'} does)."
+        )
+    chosen = getattr(score, "keywords", {})
+    return {k: v for k, v in known[convention].items() if k not in chosen}
+
+
+def _convention_setting(
+    score: Callable, convention: str | None, options: Mapping[str, Any]
+) -> dict[str, str]:
+    """Returns the setting that states the convention, and which options differ."""
+    if convention is None:
+        return {}
+    changed = ", ".join([*getattr(score, "keywords", {}), *options])
+    return {"convention": f"{convention} except {changed}" if changed else convention}
+
+
 def evaluate(
     codes: ArrayLike,
     factors: ArrayLike | None = None,
@@ -132,6 +172,7 @@ def evaluate(
     factors_test: ArrayLike | None = None,
     groups: Sequence[int] | None = None,
     interventions: tuple[Callable, Any] | None = None,
+    convention: str | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     intervals: bool = False,
     resamples: int = 200,
@@ -153,7 +194,15 @@ def evaluate(
         for them are computed over single dimensions, as their settings show.
       interventions: ``(encode_fn, dataset)`` from which interventional scores sample
         images with chosen factors; None: from the rows of `codes`.
-      options: further arguments of scores, ``{"mig": {"bins": 40}}``.
+      convention: name of a library whose settings each score takes (bins, normaliser,
+        estimator, rescaling, …), so that values can be compared with those of papers
+        that used it: "dlib" (disentanglement_lib), "disent", "ubisoft" or "infomec"
+        (latent_quantization). "all" then means the scores that the library has; others
+        are skipped with a reason in ``errors``. ``settings["convention"]`` states it,
+        and `metrics.describe(name).conventions` the settings. Where the library returns
+        NaN or fails, as for constant latents, the value is that of our definition.
+      options: further arguments of scores, ``{"mig": {"bins": 40}}``; they take
+        precedence over those of the convention.
       intervals: also compute bootstrap 95 % intervals of the scores that have them: of
         tables and covariances by resampling the training rows, of accuracies by
         resampling the scored rows under the fitted classifier.
@@ -171,27 +220,33 @@ def evaluate(
         arrays = check_arrays(
             "evaluate", codes, factors, codes_test, factors_test, groups
         )
+    if convention is not None:
+        scores = _convention_scores(convention, scores)
     functions, options = check_scores(scores, "evaluate"), options or {}
     _check_options(options, functions)
     descriptions = {name: score.description for name, score in functions.items()}
     bootstrap = Bootstrap(arrays, resamples=resamples, seed=seed)
     results, errors = {}, {}
     for name, score in functions.items():
+        described, own = descriptions[name], options.get(name, {})
         shared: dict[str, Any] = {"seed": seed}
-        if descriptions[name].groups and groups is not None:
+        if described.groups and groups is not None:
             shared["groups"] = groups
-        sampled = interventions if descriptions[name].interventional else None
+        sampled = interventions if described.interventional else None
         try:
-            if factors is None and descriptions[name].needs != "codes":
+            if factors is None and described.needs != "codes":
                 raise ValueError(f"{name}: needs factors, and there are none.")
+            if convention is not None:
+                shared |= _convention_options(score, convention)
             results[name] = score(
                 *(sampled or (codes, factors)),
                 codes_test=codes_test,
                 factors_test=factors_test,
-                **shared | options.get(name, {}),
+                **shared | own,
             )
+            results[name].settings |= _convention_setting(score, convention, own)
         except (ValueError, ArithmeticError) as error:
-            results[name] = Score(dict.fromkeys(descriptions[name].keys, math.nan), {})
+            results[name] = Score(dict.fromkeys(described.keys, math.nan), {})
             errors[name] = str(error)
         undefined = [key for key, value in results[name].items() if math.isnan(value)]
         if undefined and name not in errors:
@@ -200,7 +255,7 @@ def evaluate(
                 "factors, as where a code is constant."
             )
         if intervals:
-            bootstrap.add_intervals(results[name], descriptions[name].interval)
+            bootstrap.add_intervals(results[name], described.interval)
     return Evaluation(results, errors, descriptions)
 
 

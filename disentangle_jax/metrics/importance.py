@@ -22,6 +22,7 @@ from disentangle_jax.metrics.inputs import (
     Score,
     check_arrays,
     standardised,
+    unit_interval,
 )
 from disentangle_jax.metrics.intervals import Bootstrap, OfInformation
 from disentangle_jax.types import unknown_name
@@ -140,15 +141,11 @@ _ALPHAS = (1e-4, 1e-3, 1e-2, 0.1, 0.2, 0.4, 0.8, 1.0)
 _FOLDS = 10
 
 
-def _unit(values: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Returns columns scaled as those of `like` to [0, 1]; constant ones become 0."""
-    low, high = like.min(axis=0).astype(np.float64), like.max(axis=0)
-    width = np.where(high > low, high - low, 1.0)
-    return (values - low) / width
-
-
 def _lasso(arrays: Arrays, seed: int) -> Fit:
-    x, y = _unit(arrays.codes, arrays.codes), _unit(arrays.factors, arrays.factors)
+    x, y = (
+        unit_interval(arrays.codes, arrays.codes),
+        unit_interval(arrays.factors, arrays.factors),
+    )
     n = len(x)
     folds = min(_FOLDS, n)
     fold = np.concatenate(
@@ -172,8 +169,8 @@ def _lasso(arrays: Arrays, seed: int) -> Fit:
     test = None
     if arrays.codes_test is not None:
         test = informativeness(
-            _unit(arrays.codes_test, arrays.codes),
-            _unit(arrays.factors_test, arrays.factors),
+            unit_interval(arrays.codes_test, arrays.codes),
+            unit_interval(arrays.factors_test, arrays.factors),
         )
     return np.abs(w).T, informativeness(x, y), test
 
@@ -181,9 +178,9 @@ def _lasso(arrays: Arrays, seed: int) -> Fit:
 def _forest_regression(arrays: Arrays, seed: int) -> Fit:
     from sklearn.ensemble import RandomForestRegressor
 
-    parts = {"train": (arrays.codes, _unit(arrays.factors, arrays.factors))}
+    parts = {"train": (arrays.codes, unit_interval(arrays.factors, arrays.factors))}
     if arrays.codes_test is not None:
-        targets = _unit(arrays.factors_test, arrays.factors)
+        targets = unit_interval(arrays.factors_test, arrays.factors)
         parts["test"] = (arrays.codes_test, targets)
     importance, informed = [], {name: [] for name in parts}
     for k in range(arrays.factors.shape[1]):
@@ -246,6 +243,11 @@ def _dci_interval(score: Score, bootstrap: Bootstrap) -> dict[str, np.ndarray]:
     cost="medium",
     groups=True,
     options={"estimator": tuple(ESTIMATORS)},
+    conventions={
+        "disent": {"estimator": "gbt_exact", "scored_on": "test"},
+        "dlib": {"estimator": "gbt_exact", "scored_on": "test"},
+        "ubisoft": {"estimator": "lasso", "scored_on": "train"},
+    },
     matrices={
         "importance": (
             "Which latents predict each factor",
@@ -265,6 +267,7 @@ def dci(
     factors_test: ArrayLike | None = None,
     groups: Sequence[int] | None = None,
     estimator: str = "gbt",
+    scored_on: str = "test",
     seed: int = 0,
 ) -> Score:
     r"""Disentanglement, completeness, informativeness (Eastwood & Williams 2018).
@@ -312,6 +315,7 @@ def dci(
         importances of a multi-dimensional variable are the sums over its dimensions.
         The seed is that of ``"gbt_exact"`` and the forests.
       estimator: see above.
+      scored_on: rows of the informativeness: "test" (or held-out) or "train".
 
     Returns:
       ``disentanglement``, ``completeness``, ``informativeness``,
@@ -320,12 +324,17 @@ def dci(
     arrays = check_arrays("dci", codes, factors, codes_test, factors_test, groups)
     if estimator not in ESTIMATORS:
         raise unknown_name("dci", "estimator", estimator, ESTIMATORS)
+    if scored_on not in ("test", "train"):
+        raise unknown_name("dci", "scored_on", scored_on, ("test", "train"))
     importance, train, test = _fit(arrays, estimator, seed)
     regression = estimator if estimator in _REGRESSIONS else "forest_regression"
     settings = arrays.settings(
         estimator=estimator, seed=seed, continuous_as=f"values ({regression})"
     )
-    if test is None:
+    if scored_on == "train":
+        test = train
+        settings |= {"scored_on": "training rows"}
+    elif test is None:
         _, _, test = _fit(arrays.held_out(seed), estimator, seed)
         settings |= {"scored_on": "a held-out fifth of the rows"}
     starts = np.cumsum((0, *arrays.groups[:-1]))

@@ -9,12 +9,17 @@ Entropies are computed in float64.
 """
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from disentangle_jax.metrics.inputs import Arrays, equal_width_labels
+from disentangle_jax.metrics.inputs import (
+    Arrays,
+    equal_width_labels,
+    unit_interval_labels,
+)
 
 # The heat map of ``matrices["mi"]``, for the descriptions of the scores that return it.
 HEAT_MAP = {
@@ -64,9 +69,16 @@ def _vector_labels(block: np.ndarray, cells: int, seed: int) -> np.ndarray:
 
 
 def quantise(
-    codes: np.ndarray, groups: tuple[int, ...], bins: int, seed: int = 0
+    codes: np.ndarray,
+    groups: tuple[int, ...],
+    bins: int,
+    seed: int = 0,
+    *,
+    binned: Callable[[np.ndarray, int], np.ndarray] = equal_width_labels,
 ) -> tuple[np.ndarray, int]:
     """Turns codes ``[N, D]`` into labels ``[N, G]``, one column per latent variable.
+
+    `binned` returns the labels of variables of one dimension.
 
     Returns:
       The labels and the number of cells (all labels are below it).
@@ -75,7 +87,7 @@ def quantise(
     for size in groups:
         block = codes[:, start : start + size]
         if size == 1:
-            labels.append(equal_width_labels(block, bins)[:, 0])
+            labels.append(binned(block, bins)[:, 0])
         else:
             labels.append(_vector_labels(block, bins * size, seed))
         start += size
@@ -165,7 +177,7 @@ def factor_labels(
     """Returns the labels of the factors, or `bins` bins of each, and their sizes."""
     if not bin_factors:
         return arrays.labels, arrays.sizes
-    labels = equal_width_labels(arrays.factors, bins)
+    labels = unit_interval_labels(arrays.factors, bins)
     return labels, (bins,) * labels.shape[1]
 
 
@@ -173,7 +185,8 @@ def information(
     arrays: Arrays, *, bins: int, bin_factors: bool, seed: int
 ) -> tuple[Information, int]:
     """Returns the `Information` of checked arrays and the number of cells of a code."""
-    labels, cells = quantise(arrays.codes, arrays.groups, bins, seed)
+    binned = unit_interval_labels if bin_factors else equal_width_labels
+    labels, cells = quantise(arrays.codes, arrays.groups, bins, seed, binned=binned)
     factors, sizes = factor_labels(arrays, bins, bin_factors)
     tables = contingency(labels, factors, cells=cells, sizes=sizes)
     return Information(tables, sizes), cells

@@ -33,6 +33,10 @@ from disentangle_jax.metrics.inputs import (
 from disentangle_jax.metrics.intervals import OfInformation
 from disentangle_jax.types import unknown_name
 
+# How libraries bin codes and factors.
+_DLIB = {"bins": 20, "bin_factors": False}
+_UBISOFT = {"bins": 10, "bin_factors": True}
+
 _DO_TRAN = (
     "Do & Tran 2020, Theory and Evaluation Metrics for Learning Disentangled "
     "Representations"
@@ -103,6 +107,11 @@ def _mig(info: Information, normaliser: str = "factor") -> np.ndarray:
     },
     groups=True,
     matrices=HEAT_MAP,
+    conventions={
+        "disent": _DLIB | {"normaliser": "factor"},
+        "dlib": _DLIB | {"normaliser": "factor"},
+        "ubisoft": _UBISOFT | {"normaliser": "code"},
+    },
     interval=OfInformation("mig", lambda info, cells: _mig(info)),
     reference="Chen et al. 2018, Isolating Sources of Disentanglement in VAEs",
 )
@@ -139,8 +148,9 @@ def mig(
         codes are posterior means if ``log_var`` is given. There is no test part.
       bins: equal-width bins between the smallest and the largest code; continuous
         factors are binned likewise.
-      bin_factors: bin all factors (some libraries do, which merges the 40 orientations
-        of dSprites into ``bins`` classes).
+      bin_factors: scale codes and all factors to [0, 1] and bin both, as the ubisoft
+        library does, which merges the 40 orientations of dSprites into ``bins``
+        classes.
       normaliser: "factor" is the paper's; "code" divides by the entropy of the code,
         which other libraries call MIG too.
       log_var: ``[N, D]`` posterior log-variances.
@@ -223,6 +233,7 @@ def posterior_log_ratios(
 
 @_define_of_information(
     keys={"mig_sup": "gap between the two factors a latent knows best (1 is best)"},
+    conventions={"ubisoft": _UBISOFT},
     reference="Li et al. 2020, Progressive Learning and Disentanglement of "
     "Hierarchical Representations",
 )
@@ -233,7 +244,7 @@ def mig_sup(info: Information, cells: int) -> np.ndarray:
               {H(\hat z_i)}
 
     In [0, 1], higher is better. A dead variable counts 0 (other code: 0/0). Arguments
-    as in `mig`; the ubisoft library uses ``bins=10, bin_factors=True``.
+    as in `mig`.
     """
     scaled = _safe_ratio(info.mi, info.code_entropy[..., :, None])
     first, second = top_two(scaled, -1)
@@ -242,6 +253,7 @@ def mig_sup(info: Information, cells: int) -> np.ndarray:
 
 @_define_of_information(
     keys={"jemmig": "MIG less a penalty for latents that mix factors (1 is best)"},
+    conventions={"ubisoft": _UBISOFT},
     reference=_DO_TRAN,
 )
 def jemmig(info: Information, cells: int) -> np.ndarray:
@@ -262,6 +274,7 @@ def jemmig(info: Information, cells: int) -> np.ndarray:
 
 @_define_of_information(
     keys={"dcimig": "each factor is known by a latent of its own (1 is best)"},
+    conventions={"ubisoft": _UBISOFT},
     reference="Sepliarskaia et al. 2019, How to Not Measure Disentanglement",
 )
 def dcimig(info: Information, cells: int) -> np.ndarray:
@@ -285,6 +298,7 @@ def dcimig(info: Information, cells: int) -> np.ndarray:
 
 @_define_of_information(
     keys={"modularity": "each latent has information about one factor (1 is best)"},
+    conventions={"dlib": _DLIB, "ubisoft": _UBISOFT},
     reference="Ridgeway & Mozer 2018, Learning Deep Disentangled Embeddings with the "
     "F-Statistic Loss",
 )

@@ -101,6 +101,19 @@ class Arrays:
             factor_bins=bins,
         )
 
+    def in_bins(self, bins: int) -> "Arrays":
+        """Returns the arrays with every factor, scaled to [0, 1], in `bins` bins."""
+        test = self.factors_test
+        if test is not None:
+            test = unit_interval_labels(test, bins, self.factors)
+        return dataclasses.replace(
+            self,
+            labels=unit_interval_labels(self.factors, bins),
+            labels_test=test,
+            sizes=(bins,) * self.factors.shape[1],
+            factor_bins=bins,
+        )
+
     def of_factors(self, columns: Sequence[int]) -> "Arrays":
         """Returns the arrays with only these columns of the factors."""
         columns, test = list(columns), self.labels_test
@@ -149,6 +162,31 @@ class Arrays:
             out["continuous_factors"] = tuple(kept[list(self.continuous)].tolist())
             out["continuous_as"] = f"{self.factor_bins} bins"
         return out | more
+
+
+def unit_interval(values: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Returns columns scaled as those of `like` to [0, 1]; constant ones become 0.
+
+    Computed as scikit-learn's ``minmax_scale`` does, in the dtype of floating values.
+    """
+    dtype = like.dtype if np.issubdtype(like.dtype, np.floating) else np.float64
+    low, width = like.min(axis=0).astype(dtype), np.ptp(like, axis=0)
+    scale = 1 / np.where(width > 0, width, 1).astype(dtype)
+    return (values.astype(dtype) * scale - low * scale).astype(np.float64)
+
+
+def unit_interval_labels(
+    values: np.ndarray, bins: int, like: np.ndarray | None = None
+) -> np.ndarray:
+    """Returns labels 0 … bins−1 of ``[N, D]`` values scaled to [0, 1] per column.
+
+    The bins of the ubisoft library. They differ from `equal_width_labels` by rounding,
+    which decides about the values on an edge, of which integers have many.
+    """
+    scaled = unit_interval(values, values if like is None else like)
+    edges = np.linspace(0, 1, bins + 1)[:-1]
+    labels = np.searchsorted(edges, scaled, side="right") - 1
+    return np.maximum(labels, 0).astype(np.int32)
 
 
 def equal_width_labels(

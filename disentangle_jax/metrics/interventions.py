@@ -9,6 +9,9 @@ can be replayed vote by vote. Arguments that all three take:
 * codes_test, factors_test: accepted as in every score; the scores draw fresh batches;
 * batch_size: images (or pairs of images) of a vote;
 * num_train, num_eval: votes to fit and to score the classifier;
+* factor_bins: draw the rows of a batch from arrays, even of a full grid, whose factors
+  are divided into that many bins, as the ubisoft library does;
+* rescale: return (accuracy − 1/K) / (1 − 1/K) as the score;
 * encode_batch: images to encode at once;
 * seed: seed of all draws.
 """
@@ -20,7 +23,7 @@ import numpy as np
 
 from disentangle_jax.metrics.descriptions import define
 from disentangle_jax.metrics.estimators import logistic_regression, logits
-from disentangle_jax.metrics.inputs import ArrayLike, Score, equal_width_labels
+from disentangle_jax.metrics.inputs import ArrayLike, Score
 from disentangle_jax.metrics.intervals import Bootstrap
 from disentangle_jax.metrics.sources import (
     Conditional,
@@ -37,6 +40,12 @@ def _check_counts(function: str, **counts: int) -> None:
     for name, value in counts.items():
         if value < 2:
             raise ValueError(f"{function}: `{name}` must be at least 2, got {value}.")
+
+
+_STUDY = {
+    "batch_size": 64, "num_train": 10_000, "num_eval": 5_000,
+    "num_variance_estimate": 10_000, "factor_bins": None, "rescale": False,
+}  # fmt: skip
 
 
 def _rescale(accuracy: Any, k: int) -> Any:
@@ -71,11 +80,11 @@ def _held_factor_batches(
         own = np.flatnonzero(held == k)
         sampler = Conditional(source.labels[:, k])
         if pairs:
-            value = rs.randint(len(sampler.values), size=len(own) * batch)
-            drawn = sampler.rows(rs, value, 2).reshape(len(own), batch, 2)
+            value = rs.choice(sampler.shared, size=len(own) * batch)
+            drawn = sampler.rows(rs, value, 2, unit=2).reshape(len(own), batch, 2)
             rows[own] = np.moveaxis(drawn, 2, 1)
         else:
-            value = rs.randint(len(sampler.values), size=len(own))
+            value = rs.choice(sampler.shared, size=len(own))
             rows[own, 0] = sampler.rows(rs, value, batch)
     return held, rows
 
@@ -96,6 +105,7 @@ def _majority(
     k: int,
     num_train: int,
     threshold: float,
+    constant_votes: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Predicts the factor ``[votes]`` of each vote by the majority of training votes.
 
@@ -111,7 +121,10 @@ def _majority(
     alive = np.ptp(everything, axis=0) > 0
     active = np.flatnonzero((np.sqrt(variance) >= threshold) & alive)
     winner = np.zeros(len(factor), np.int64)
-    if len(active):
+    if constant_votes and not alive.all():
+        active = np.arange(len(alive))
+        winner[:] = np.flatnonzero(~alive)[0]
+    elif len(active):
         live, scale = codes[:, active], variance[active]
         winner = _by_blocks(
             place,
@@ -123,7 +136,13 @@ def _majority(
 
 
 def _accuracy_interval(key: str) -> Callable:
-    return lambda score, bootstrap: {key: bootstrap.accuracy(score)}
+    def interval(score: Score, bootstrap: Bootstrap) -> dict[str, np.ndarray]:
+        accuracy = bootstrap.accuracy(score)
+        if score.settings["rescale"]:
+            accuracy = _rescale(accuracy, len(bootstrap.arrays.sizes))
+        return {key: accuracy}
+
+    return interval
 
 
 @define(
@@ -137,6 +156,22 @@ def _accuracy_interval(key: str) -> Callable:
     interventional=True,
     cost="medium",
     invariant_to=("shift",),
+    conventions={
+        "dlib": {
+            "batch_size": 64,
+            "num_train": 10_000,
+            "num_eval": 5_000,
+            "factor_bins": None,
+            "rescale": False,
+        },
+        "ubisoft": {
+            "batch_size": 200,
+            "num_train": 10_000,
+            "num_eval": 5_000,
+            "factor_bins": 10,
+            "rescale": True,
+        },
+    },  # fmt: skip
     interval=_accuracy_interval("beta_vae_score"),
     reference="Higgins et al. 2017, beta-VAE: Learning Basic Visual Concepts with a "
     "Constrained Variational Framework",
@@ -150,6 +185,8 @@ def beta_vae_score(
     batch_size: int = 64,
     num_train: int = 10_000,
     num_eval: int = 5_000,
+    factor_bins: int | None = None,
+    rescale: bool = False,
     encode_batch: int = 1024,
     seed: int = 0,
 ) -> Score:
@@ -169,7 +206,7 @@ def beta_vae_score(
     """
     name = "beta_vae_score"
     _check_counts(name, batch_size=batch_size, num_train=num_train, num_eval=num_eval)
-    source = source_of(name, encode_fn, dataset, encode_batch)
+    source = source_of(name, encode_fn, dataset, encode_batch, factor_bins)
     rs = np.random.RandomState(seed)
     held, rows = _held_factor_batches(
         source, rs, num_train + num_eval, batch_size, pairs=True
@@ -184,10 +221,16 @@ def beta_vae_score(
     train, score = right[:num_train].mean(), right[num_train:].mean()
     settings = source.settings | {
         "batch_size": batch_size, "num_train": num_train, "num_eval": num_eval,
-        "encodes": len(codes), "seed": seed,
+        "factor_bins": factor_bins, "rescale": rescale, "encodes": len(codes),
+        "seed": seed,
     }  # fmt: skip
+    corrected = _rescale(score, k)
     return Score(
-        {name: score, "train_accuracy": train, "chance_corrected": _rescale(score, k)},
+        {
+            name: corrected if rescale else score,
+            "train_accuracy": train,
+            "chance_corrected": corrected,
+        },
         settings,
         matrices={"correct": right[num_train:]},
     )
@@ -204,6 +247,20 @@ def beta_vae_score(
     deterministic=False,
     interventional=True,
     invariant_to=("permutation", "shift"),
+    conventions={
+        "disent": _STUDY | {"threshold": 0.0, "constant_votes": True},
+        "dlib": _STUDY | {"threshold": 0.05, "constant_votes": False},
+        "ubisoft": {
+            "batch_size": 200,
+            "num_train": 800,
+            "num_eval": 800,
+            "num_variance_estimate": 10_000,
+            "factor_bins": 10,
+            "rescale": True,
+            "threshold": 0.05,
+            "constant_votes": False,
+        },
+    },  # fmt: skip
     interval=_accuracy_interval("factor_vae_score"),
     reference="Kim & Mnih 2018, Disentangling by Factorising",
 )
@@ -218,6 +275,9 @@ def factor_vae_score(
     num_eval: int = 5_000,
     num_variance_estimate: int = 10_000,
     threshold: float = 0.05,
+    constant_votes: bool = False,
+    factor_bins: int | None = None,
+    rescale: bool = False,
     encode_batch: int = 1024,
     seed: int = 0,
 ) -> Score:
@@ -235,6 +295,8 @@ def factor_vae_score(
     Args:
       num_variance_estimate: images for the global variances.
       threshold: smallest standard deviation of a latent that votes.
+      constant_votes: if a latent is constant, let it win every vote, as it does in
+        disent (whose 0/0 is the smallest number there is).
 
     Other arguments: see `metrics.interventions`.
 
@@ -248,7 +310,7 @@ def factor_vae_score(
         name, batch_size=batch_size, num_train=num_train, num_eval=num_eval,
         num_variance_estimate=num_variance_estimate,
     )  # fmt: skip
-    source = source_of(name, encode_fn, dataset, encode_batch)
+    source = source_of(name, encode_fn, dataset, encode_batch, factor_bins)
     rs = np.random.RandomState(seed)
     if source.lookup is not None:
         wide = draw_factors(rs, source.sizes, num_variance_estimate)
@@ -265,18 +327,21 @@ def factor_vae_score(
     right, table, active = _majority(
         codes, codes[place[: len(wide)]], place[len(wide) :].reshape(-1, batch_size),
         held, np.argmin, k=k, num_train=num_train, threshold=threshold,
+        constant_votes=constant_votes,
     )  # fmt: skip
     score = right[num_train:].mean()
     settings = source.settings | {
         "batch_size": batch_size, "num_train": num_train, "num_eval": num_eval,
         "num_variance_estimate": num_variance_estimate, "threshold": threshold,
-        "encodes": len(codes), "seed": seed,
+        "constant_votes": constant_votes, "factor_bins": factor_bins,
+        "rescale": rescale, "encodes": len(codes), "seed": seed,
     }  # fmt: skip
+    corrected = _rescale(score, k)
     return Score(
         {
-            name: score,
+            name: corrected if rescale else score,
             "train_accuracy": right[:num_train].mean(),
-            "chance_corrected": _rescale(score, k),
+            "chance_corrected": corrected,
             "active_latents": active,
         },
         settings,
@@ -298,19 +363,18 @@ def _varied_factor_batches(
             drawn[own, :, k] = rs.randint(size, size=(own.sum(), batch))
         return varied, source.lookup(drawn, rs)
     # With coarse bins the other factors agree in more than one row.
-    coarse = equal_width_labels(source.labels, bins)
     rows = np.empty((votes, batch), np.int64)
     for k in range(factors):
         own = np.flatnonzero(varied == k)
-        _, cell = np.unique(np.delete(coarse, k, axis=1), axis=0, return_inverse=True)
-        sampler = Conditional(cell.reshape(-1))
-        usable = np.flatnonzero(sampler.count > 1)
-        if not len(usable):
+        others = np.delete(source.labels, k, axis=1)
+        cells, cell = np.unique(others, axis=0, return_inverse=True)
+        if len(cells) == len(others):
             raise ValueError(
                 "z_max_var: `bins` must be coarse enough that two rows agree in all "
                 f"factors but number {k}, got {bins}. Take fewer bins or more rows."
             )
-        rows[own] = sampler.rows(rs, rs.choice(usable, size=len(own)), batch)
+        sampler = Conditional(cell.reshape(-1))
+        rows[own] = sampler.rows(rs, rs.choice(sampler.shared, size=len(own)), batch)
     return varied, rows
 
 
@@ -329,6 +393,15 @@ def _z_max_var_interval(score: Score, bootstrap: Bootstrap) -> dict[str, np.ndar
     deterministic=False,
     interventional=True,
     invariant_to=("permutation", "shift"),
+    conventions={
+        "ubisoft": {
+            "bins": 3,
+            "threshold": 0.05,
+            "batch_size": 200,
+            "num_train": 800,
+            "num_eval": 800,
+        }
+    },  # fmt: skip
     interval=_z_max_var_interval,
     reference="Kim et al. 2019, Relevance Factor VAE",
 )
@@ -365,9 +438,7 @@ def z_max_var(
     """
     name = "z_max_var"
     _check_counts(name, batch_size=batch_size, num_train=num_train, num_eval=num_eval)
-    if bins < 1:
-        raise ValueError(f"{name}: `bins` must be positive, got {bins}.")
-    source = source_of(name, encode_fn, dataset, encode_batch)
+    source = source_of(name, encode_fn, dataset, encode_batch, bins)
     rs = np.random.RandomState(seed)
     varied, rows = _varied_factor_batches(
         source, rs, num_train + num_eval, batch_size, bins

@@ -1,8 +1,9 @@
 """Scores of linear predictions of the factors: SAP and explicitness."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy.special import expit
 
 from disentangle_jax.metrics.descriptions import define
 from disentangle_jax.metrics.estimators import linear_svm, logistic_regression, logits
@@ -13,6 +14,7 @@ from disentangle_jax.metrics.inputs import (
     Score,
     check_arrays,
     standardised,
+    unit_interval,
 )
 from disentangle_jax.metrics.intervals import Bootstrap
 from disentangle_jax.types import unknown_name
@@ -74,6 +76,11 @@ def _sap_interval(score: Score, bootstrap: Bootstrap) -> dict[str, np.ndarray]:
     keys={"sap": "gap between the two latents that predict a factor best (1 is best)"},
     groups=True,
     invariant_to=("permutation",),
+    conventions={
+        "disent": {"estimator": "svm", "C": 0.01},
+        "dlib": {"estimator": "svm", "C": 0.01},
+        "ubisoft": {"estimator": "r2"},
+    },
     interval=_sap_interval,
     reference="Kumar et al. 2018, Variational Inference of Disentangled Latent "
     "Concepts from Unlabeled Observations",
@@ -146,12 +153,55 @@ def roc_auc(scores: np.ndarray, positive: np.ndarray) -> float:
     return float(np.mean(0.5 * (below + not_above)) / len(low))
 
 
-def _macro_auc(coefficients: np.ndarray, x: np.ndarray, labels: np.ndarray) -> float:
-    raw = logits(coefficients, x)
-    p = np.exp(raw - raw.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
+def _macro_auc(p: np.ndarray, labels: np.ndarray) -> float:
+    """Returns the mean one-vs-rest ROC area of probabilities ``[N, S]``."""
+    p = p / p.sum(axis=1, keepdims=True)
     present = np.unique(labels)
     return float(np.mean([roc_auc(p[:, c], labels == c) for c in present]))
+
+
+# Function of codes that returns the unnormalised probabilities [N, S] of each factor.
+_Classifier = Callable[[np.ndarray], list[np.ndarray]]
+
+
+def _multinomial(arrays: Arrays) -> _Classifier:
+    """Multinomial logistic regressions (L2, C = 1) on standardised codes."""
+    x = standardised(arrays.codes)
+    fits = logistic_regression(x, arrays.labels, arrays.sizes, tolerance=1e-5)
+
+    def probabilities(codes: np.ndarray) -> list[np.ndarray]:
+        raw = [logits(w, standardised(codes, arrays.codes)) for w in fits]
+        return [np.exp(r - r.max(axis=1, keepdims=True)) for r in raw]
+
+    return probabilities
+
+
+def _one_vs_rest(arrays: Arrays) -> _Classifier:
+    """A logistic regression per class, with balanced weights, on min-max scaled codes.
+
+    scikit-learn's ``LogisticRegression(class_weight="balanced", multi_class="ovr")``.
+    """
+    sizes = arrays.sizes
+    hot = np.concatenate(
+        [f[:, None] == np.arange(s) for f, s in zip(arrays.labels.T, sizes)], axis=1
+    )
+    count = np.where(hot, hot.sum(axis=0), (~hot).sum(axis=0))
+    x = unit_interval(arrays.codes, arrays.codes)
+    fits = logistic_regression(
+        x, hot.astype(np.int32), (2,) * hot.shape[1], weights=len(x) / (2.0 * count),
+        tolerance=1e-5,
+    )  # fmt: skip
+
+    def probabilities(codes: np.ndarray) -> list[np.ndarray]:
+        x = unit_interval(codes, arrays.codes)
+        raw = np.stack([logits(w, x) for w in fits])
+        p = expit(raw[..., 1] - raw[..., 0]).T
+        return np.split(p, np.cumsum(sizes)[:-1], axis=1)
+
+    return probabilities
+
+
+_CLASSIFIERS = {"multinomial": _multinomial, "one_vs_rest": _one_vs_rest}
 
 
 @define(
@@ -160,6 +210,20 @@ def _macro_auc(coefficients: np.ndarray, x: np.ndarray, labels: np.ndarray) -> f
         "explicitness_train": "the same on the training rows",
     },
     cost="medium",
+    conventions={
+        "dlib": {
+            "model": "multinomial",
+            "factor_bins": None,
+            "rescale": False,
+            "scored_on": "test",
+        },
+        "ubisoft": {
+            "model": "one_vs_rest",
+            "factor_bins": 10,
+            "rescale": True,
+            "scored_on": "train",
+        },
+    },  # fmt: skip
     reference="Ridgeway & Mozer 2018, Learning Deep Disentangled Embeddings with the "
     "F-Statistic Loss",
 )
@@ -169,6 +233,10 @@ def explicitness(
     *,
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
+    model: str = "multinomial",
+    factor_bins: int | None = None,
+    rescale: bool = False,
+    scored_on: str = "test",
     seed: int = 0,
 ) -> Score:
     r"""Explicitness (Ridgeway & Mozer 2018): mean one-vs-rest ROC-AUC.
@@ -186,21 +254,37 @@ def explicitness(
     Args:
       codes, factors, codes_test, factors_test, seed: as in every score. There is no
         randomness.
+      model: "multinomial" (above), or "one_vs_rest": a binary regression per class with
+        balanced classes, on codes scaled to [0, 1], whose probabilities are divided by
+        their sum, as in the ubisoft library.
+      factor_bins: bins of all factors, scaled to [0, 1]; None keeps their values.
+      rescale: return 2 (area − 1/2), which is 0 at chance.
+      scored_on: "test" for the test rows if given, or "train".
 
     Returns:
       ``explicitness`` on the test rows if given, else on the training rows, and
       ``explicitness_train``.
     """
     arrays = check_arrays("explicitness", codes, factors, codes_test, factors_test)
-    x = standardised(arrays.codes)
-    fits = logistic_regression(x, arrays.labels, arrays.sizes, tolerance=1e-5)
-    train = np.mean([_macro_auc(w, x, f) for w, f in zip(fits, arrays.labels.T)])
-    value = train
-    if arrays.codes_test is not None:
-        x_test = standardised(arrays.codes_test, arrays.codes)
-        aucs = [_macro_auc(w, x_test, f) for w, f in zip(fits, arrays.labels_test.T)]
-        value = np.nanmean(aucs)  # a factor may be constant in the test rows
-    settings = arrays.settings(model="multinomial logistic regression", C=1.0)
-    if arrays.codes_test is None:
+    for argument, value, known in (
+        ("model", model, _CLASSIFIERS),
+        ("scored_on", scored_on, ("test", "train")),
+    ):
+        if value not in known:
+            raise unknown_name("explicitness", argument, value, known)
+    settings = arrays.settings(
+        model=model, C=1.0, factor_bins=factor_bins, rescale=rescale
+    )
+    if factor_bins is not None:
+        arrays = arrays.in_bins(factor_bins)
+    probabilities = _CLASSIFIERS[model](arrays)
+    aucs = map(_macro_auc, probabilities(arrays.codes), arrays.labels.T)
+    value = train = np.mean(list(aucs))
+    if arrays.codes_test is None or scored_on == "train":
         settings |= {"scored_on": "training rows"}
+    else:
+        aucs = map(_macro_auc, probabilities(arrays.codes_test), arrays.labels_test.T)
+        value = np.nanmean(list(aucs))  # a factor may be constant in the test rows
+    if rescale:
+        value, train = 2.0 * value - 1.0, 2.0 * train - 1.0
     return Score({"explicitness": value, "explicitness_train": train}, settings)

@@ -10,6 +10,7 @@ from disentangle_jax.metrics.inputs import (
     Score,
     check_arrays,
     equal_width_labels,
+    unit_interval_labels,
 )
 
 
@@ -27,6 +28,10 @@ def _mean_quantile(distance: np.ndarray, starts: np.ndarray, q: float) -> float:
     keys={"irs": "latents do not change when other factors change (1 is best)"},
     groups=True,
     invariant_to=("permutation", "shift", "global_scale"),
+    conventions={
+        "dlib": {"quantile": 0.99, "factor_bins": 20, "unit_bins": False},
+        "ubisoft": {"quantile": 1.0, "factor_bins": 10, "unit_bins": True},
+    },
     reference="Suter et al. 2019, Robustly Disentangled Causal Mechanisms",
 )
 def irs(
@@ -38,6 +43,7 @@ def irs(
     groups: Sequence[int] | None = None,
     quantile: float = 0.99,
     factor_bins: int | None = 20,
+    unit_bins: bool = False,
     seed: int = 0,
 ) -> Score:
     r"""Interventional robustness score (Suter et al. 2019).
@@ -56,6 +62,8 @@ def irs(
       quantile: 0.99 is the study's; the paper takes the maximum, 1.0.
       factor_bins: equal-width bins of the factor values, which merge the values of
         factors that have more; None keeps the values as they are.
+      unit_bins: scale the factors to [0, 1] before they are binned, as the ubisoft
+        library does, where values on an edge may round to the other bin.
 
     Returns:
       ``irs``; the matrix :math:`1 - d_{ik}/M_i` is in ``matrices["robustness"]``
@@ -68,7 +76,8 @@ def irs(
         raise ValueError(f"irs: `quantile` must be in [0, 1], got {quantile}.")
     labels = arrays.labels
     if factor_bins is not None:
-        labels = equal_width_labels(arrays.factors, factor_bins)
+        binned = unit_interval_labels if unit_bins else equal_width_labels
+        labels = binned(arrays.factors, factor_bins)
     alive = np.ptp(arrays.codes, axis=0) > 0
     codes = np.where(alive, arrays.codes, 0.0).astype(np.float64)
     starts = np.cumsum((0, *arrays.groups[:-1]))
@@ -99,6 +108,8 @@ def irs(
     value = np.sum(largest * robust.max(axis=1)) / total if total > 0 else 0.0
     return Score(
         {"irs": value},
-        arrays.settings(quantile=quantile, factor_bins=factor_bins),
+        arrays.settings(
+            quantile=quantile, factor_bins=factor_bins, unit_bins=unit_bins
+        ),
         matrices={"robustness": robust},
     )

@@ -2,6 +2,7 @@
 
     disentangle score codes.npz
     disentangle score codes.npz --scores=mig,dci --json
+    disentangle score codes.npz --convention=dlib
     disentangle score a.npz b.npz c.npz --intervals --csv=scores.csv
 
 A file holds ``codes`` [N, D] and ``factors`` [N, K]. Scores of held-out rows also use
@@ -23,7 +24,7 @@ import numpy as np
 
 from disentangle_jax import files as files_lib
 from disentangle_jax.metrics.comparison import Comparison
-from disentangle_jax.metrics.descriptions import describe, names
+from disentangle_jax.metrics.descriptions import conventions, describe, names
 from disentangle_jax.metrics.evaluation import Evaluation, evaluate, table
 
 
@@ -83,6 +84,10 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "--options", type=json.loads, default={}, metavar="JSON",
         help="""arguments of scores, such as '{"mig": {"bins": 40}}'""",
     )  # fmt: skip
+    parser.add_argument(
+        "--convention", metavar="LIBRARY",
+        help=f"compute scores as a library does: {', '.join(conventions())}",
+    )  # fmt: skip
     parser.add_argument("--groups", help="sizes of latent variables, such as 2,2,2")
     parser.add_argument(
         "--intervals", action="store_true", help="add bootstrap 95 %% intervals"
@@ -126,6 +131,7 @@ def _evaluated(arrays: dict[str, np.ndarray], options: Any) -> Evaluation:
         codes_test=arrays.get("codes_test"),
         factors_test=arrays.get("factors_test"),
         groups=groups,
+        convention=options.convention,
         options=options.options,
         intervals=options.intervals,
         seed=options.seed,

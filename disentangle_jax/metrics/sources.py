@@ -8,8 +8,9 @@ They take either ``(encode_fn, dataset)``, where
 
 or arrays ``(codes, factors)``. Arrays that hold every combination of factor values
 exactly once (a full grid) are a look-up table of the same kind. Other arrays are
-sampled conditionally: the rows of a batch are drawn, with replacement, from those with
-the required value (of a continuous factor: the same of 20 equal-width bins).
+sampled conditionally: the rows of a batch are drawn from those with the required value
+(of a continuous factor: the same of 20 equal-width bins), each once before any is drawn
+again. With ``factor_bins`` all arrays are, with that many bins of every factor.
 
 All draws are made first; then each distinct image is encoded once, in batches of
 ``encode_batch``, instead of one small batch per vote.
@@ -63,10 +64,16 @@ def check_dataset(function: str, dataset: Any, hint: str = "") -> None:
             )
 
 
-def source_of(function: str, first: Any, second: Any, encode_batch: int) -> Source:
+def source_of(
+    function: str,
+    first: Any,
+    second: Any,
+    encode_batch: int,
+    factor_bins: int | None = None,
+) -> Source:
     """Returns the source of ``(encode_fn, dataset)`` or of ``(codes, factors)``."""
     if not callable(first):
-        return _source_of_arrays(function, first, second)
+        return _source_of_arrays(function, first, second, factor_bins)
     check_dataset(function, second, " Pass (codes, factors) arrays instead.")
 
     copies = getattr(second, "copies", 1)
@@ -93,14 +100,23 @@ def source_of(function: str, first: Any, second: Any, encode_batch: int) -> Sour
     )
 
 
-def _source_of_arrays(function: str, codes: Any, factors: Any) -> Source:
+def _source_of_arrays(
+    function: str, codes: Any, factors: Any, factor_bins: int | None
+) -> Source:
     arrays = check_arrays(function, codes, factors, factor_bins=None)
+    if factor_bins is not None and factor_bins < 1:
+        raise ValueError(
+            f"{function}: the number of bins must be positive, got {factor_bins}."
+        )
     full = len(arrays.codes) == np.prod(arrays.sizes, dtype=np.float64)
-    if full:
+    if full and factor_bins is None:
         place = np.ravel_multi_index(tuple(arrays.labels.T), arrays.sizes)
         full = len(np.unique(place)) == len(place)
-    if not full:
-        arrays = arrays.binned(FACTOR_BINS)
+    if not full or factor_bins is not None:
+        if factor_bins is None:
+            arrays = arrays.binned(FACTOR_BINS)
+        else:
+            arrays = arrays.in_bins(factor_bins)
         return Source(
             arrays.sizes, None, lambda rows: arrays.codes[rows], arrays.labels,
             arrays.settings(sampling="conditional, from the arrays"),
@@ -125,15 +141,34 @@ def draw_factors(
 
 
 class Conditional:
-    """Draws rows of arrays that share one label."""
+    """Draws rows of arrays that share one label.
+
+    Attributes:
+      distinct: number of different labels.
+      shared: the labels that several rows have; all labels where none has.
+    """
 
     def __init__(self, labels: np.ndarray):
-        self.order = np.argsort(labels, kind="stable")
-        self.values, self.first, self.count = np.unique(
-            labels[self.order], return_index=True, return_counts=True
-        )
+        order = np.argsort(labels, kind="stable")
+        _, first = np.unique(labels[order], return_index=True)
+        self._members = np.split(order, first[1:])
+        counts = np.array([len(members) for members in self._members])
+        self.distinct = len(counts)
+        self.shared = np.flatnonzero(counts > min(1, counts.max() - 1))
 
-    def rows(self, rs: np.random.RandomState, value: np.ndarray, n: int) -> np.ndarray:
-        """Returns rows ``[len(value), n]`` whose label is ``self.values[value]``."""
-        offset = rs.random_sample((len(value), n)) * self.count[value][:, None]
-        return self.order[self.first[value][:, None] + offset.astype(np.int64)]
+    def rows(
+        self, rs: np.random.RandomState, label: np.ndarray, n: int, *, unit: int = 1
+    ) -> np.ndarray:
+        """Returns rows ``[len(label), n]``, each with the label of its place.
+
+        The rows with a label are dealt in a random order, and again in another once all
+        were. `unit` rows in succession are dealt in one such pass, so that they differ.
+        """
+        out = np.empty((len(label), n), np.int64)
+        for value in np.unique(label):
+            own, members = np.flatnonzero(label == value), self._members[value]
+            dealt = max(len(members) - len(members) % unit, 1)
+            passes = -(-len(own) * n // dealt)
+            order = rs.random_sample((passes, len(members))).argsort(axis=1)[:, :dealt]
+            out[own] = members[order.ravel()[: len(own) * n]].reshape(-1, n)
+        return out

@@ -227,7 +227,7 @@ def _fairness_rows(
             points.append(source.lookup(base, rs).reshape(size, per_class))
         else:
             sampler = Conditional(source.labels[:, s])
-            values = np.arange(len(sampler.values))
+            values = np.arange(sampler.distinct)
             points.append(sampler.rows(rs, values, per_class))
     return train, labels, points
 
@@ -266,7 +266,9 @@ def fairness(
     compares the predicted classes of all these points with those of one value (total
     variation, half the sum of absolute differences). The mean over all pairs of target
     and sensitive factor is in [0, 1]; lower is better. The noise of finite samples
-    alone gives 0.05–0.3, more for factors with many values.
+    alone gives 0.05–0.3, more for factors with many values. Predictions from codes
+    without any information depend on no factor, so they are as fair as those from
+    perfectly disentangled codes: compare unfairness at equal accuracy only.
 
     Args:
       encode_fn, dataset: an encoder and a dataset, or codes and factors; see

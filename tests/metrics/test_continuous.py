@@ -60,12 +60,48 @@ def test_perfect_codes_score_high_and_independent_codes_low(table):
             assert rotated < perfect - 0.05, name
 
 
+def test_modularity_of_independent_codes_is_that_of_noise():
+    """InfoM is a share, so tiny information that falls on one factor gives 1."""
+    rng = np.random.default_rng(0)
+    codes, factors = rng.uniform(size=(2, ROWS, 3))
+    score = metrics.info_mec(codes, factors)
+    nmi = score.matrices["nmi"]
+    assert nmi.max() < 0.02 and score["explicitness"] < 0.02
+    shares = []
+    for row in nmi:
+        share = max(row) / sum(row)
+        shares.append((share - 1 / 3) / (1 - 1 / 3))
+    assert score["modularity"] == pytest.approx(np.mean(shares), abs=1e-12)
+    assert score["modularity"] > 0.5
+    plain = metrics.info_mec(codes, factors, information_estimator="histogram")
+    assert plain["modularity"] < 0.1
+
+
+def test_codes_without_information_are_fair():
+    """Predictions of perfect and of independent codes depend on no other factor."""
+    rng = np.random.default_rng(0)
+    factors = rng.integers(3, size=(900, 2))
+    mixed = factors.sum(axis=1, keepdims=True) * np.ones(2)
+    found = {
+        name: metrics.fairness(codes, factors, points_per_class=100)["unfairness"]
+        for name, codes in (
+            ("perfect", factors.astype(float)),
+            ("mixed", mixed),
+            ("independent", rng.uniform(size=(900, 2))),
+        )
+    }
+    assert max(found["perfect"], found["independent"]) < 0.07
+    assert found["mixed"] > 0.2
+
+
 def test_settings_say_how_continuous_factors_were_treated(table):
     treated = {n: s.settings["continuous_as"] for n, s in table["perfect"].items()}
     assert treated["dci"] == "values (forest_regression)"
     assert treated["sap"] == "values (R²)"
     assert treated["mcc"] == "values"
-    others = {v for n, v in treated.items() if n not in ("dci", "sap", "mcc")}
+    assert treated["z_max_var"] == "3 bins"
+    own = ("dci", "sap", "mcc", "z_max_var")
+    others = {v for n, v in treated.items() if n not in own}
     assert others == {"20 bins"}
     assert table["perfect"]["mig"].settings["continuous_factors"] == (0, 1, 2)
 
