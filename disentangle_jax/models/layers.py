@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from disentangle_jax import types
 from disentangle_jax.models import convolution, matrix_convolution
+from disentangle_jax.models.blocks import Weights
 from disentangle_jax.models.compilation import fence
 from disentangle_jax.models.initializers import initializer as initializer_named
 
@@ -42,10 +43,32 @@ def _mish_and_slope(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     return x * ratio, ratio + 4 * x * n * (n + 1) * inverse * inverse
 
 
+@jax.custom_jvp
+def relu(x: jax.Array) -> jax.Array:
+    """ReLU; on TPUs the gradient reads the sign of the value, which is kept anyway.
+
+    Comparing the input with zero, as everywhere else, makes XLA's TPU compiler store
+    the outcome and unpack it in the backward pass.
+    """
+    return jnp.maximum(x, 0)
+
+
+@relu.defjvp
+def _relu_jvp(primals, tangents):
+    y = relu(*primals)
+    tangent = jax.lax.platform_dependent(
+        y,
+        *tangents,
+        tpu=lambda y, t: t * jnp.sign(y),
+        default=lambda y, t: jnp.where(y > 0, t, 0),
+    )
+    return y, tangent
+
+
 _NONLINEARITIES: dict[str, Callable[[jax.Array], jax.Array]] = {
     "mish": mish,
     "elu": jax.nn.elu,
-    "relu": jax.nn.relu,
+    "relu": relu,
     "leaky_relu_0.1": functools.partial(jax.nn.leaky_relu, negative_slope=0.1),
     "leaky_relu_0.2": functools.partial(jax.nn.leaky_relu, negative_slope=0.2),
     "softplus": jax.nn.softplus,
@@ -77,6 +100,12 @@ def _with_bias(layer: nn.Module, y: jax.Array, kernel: jax.Array) -> jax.Array:
     init = initializer_named(layer.initializer).bias(fan_in)
     bias = layer.param("bias", init, (layer.features,), jnp.float32)
     return y + jnp.broadcast_to(bias.astype(layer.dtype), y.shape)
+
+
+def weights(layer: nn.Module) -> Weights:
+    """Returns kernel and bias of a layer of a network that is initialised."""
+    params = layer.variables["params"]
+    return Weights(*(params[name].astype(layer.dtype) for name in Weights._fields))
 
 
 class Dense(nn.Module):

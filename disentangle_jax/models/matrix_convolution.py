@@ -36,7 +36,7 @@ def matmul_conv(
     size = tuple((m + sum(padding) - n) // stride + 1 for m in x.shape[1:3])
     if stride == 2:
         x = _blocks(x, n, padding[0], size)
-        return matmul_conv(x, _block_kernel(kernel), stride=1, padding=(0, 0))
+        return matmul_conv(x, block_kernel(kernel), stride=1, padding=(0, 0))
     left, right = divide_taps(kernel.shape)
     gathered = _gather(x, n, left, padding[0], size, 1)
     y = _product(gathered, _as_matrix(kernel, left, right))
@@ -49,10 +49,10 @@ def matmul_adjoint(
     """Applies the adjoint in x of `matmul_conv`, for x of `size`."""
     n = kernel.shape[0]
     if stride == 2:
-        kernel = _block_kernel(kernel)
+        kernel = block_kernel(kernel)
         block_size = tuple(m + kernel.shape[0] - 1 for m in g.shape[1:3])
         x = matmul_adjoint(g, kernel, stride=1, padding=(0, 0), size=block_size)
-        return _pixels(x, padding[0], size)
+        return to_pixels(x, 2, padding[0], size)
     left, right = divide_taps(kernel.shape)
     matrix = _as_matrix(kernel, left, right)
     y = _product(_gather(g, n, right, padding[0], size, -1), matrix.T)
@@ -177,37 +177,47 @@ def sum_taps(y: jax.Array, n: int, padding: Pair) -> jax.Array:
     return _scatter(y, n, (1, 2), padding[0], size, 1)
 
 
-# --- pixels to 2×2 blocks -------------------------------------------------------------
+# --- pixels to blocks -----------------------------------------------------------------
 
 
-def _blocks(x: jax.Array, n: int, padding: int, size: Pair) -> jax.Array:
-    """Pads the image and takes its 2×2 blocks as channels, ``[B, H', W', 4 C]``.
+def to_blocks(x: jax.Array, side: int, padding: int, count: Pair) -> jax.Array:
+    """Takes blocks of pixels as channels, ``[B, *count, side side C]``.
 
-    There are as many blocks as an n×n kernel with stride 2 needs for an output of
-    `size`.
+    Args:
+      x: ``[B, H, W, C]``.
+      side: side of a block.
+      padding: rows and columns of zeros before the first pixel of x.
+      count: number of blocks along each axis; x is padded or cropped at its end.
     """
     batch, *_, channels = x.shape
-    h, w = (m + -(-n // 2) - 1 for m in size)
+    h, w = count
     config = [(0, 0, 0)]
-    for m, count in zip(x.shape[1:3], (h, w)):
-        config.append((padding, 2 * count - m - padding, 0))
+    for m, blocks in zip(x.shape[1:3], count):
+        config.append((padding, side * blocks - m - padding, 0))
     x = jax.lax.pad(x, jnp.zeros((), x.dtype), [*config, (0, 0, 0)])
-    x = x.reshape(batch, h, 2, w, 2, channels).transpose(0, 1, 3, 2, 4, 5)
-    return x.reshape(batch, h, w, 4 * channels)
+    x = x.reshape(batch, h, side, w, side, channels).transpose(0, 1, 3, 2, 4, 5)
+    return x.reshape(batch, h, w, side * side * channels)
 
 
-def _pixels(blocks: jax.Array, padding: int, size: Pair) -> jax.Array:
-    """Applies the adjoint of `_blocks`."""
+def to_pixels(blocks: jax.Array, side: int, padding: int, size: Pair) -> jax.Array:
+    """Applies the adjoint of `to_blocks`, for an image of `size`."""
     batch, h, w, channels = blocks.shape
-    x = blocks.reshape(batch, h, w, 2, 2, channels // 4).transpose(0, 1, 3, 2, 4, 5)
-    x = x.reshape(batch, 2 * h, 2 * w, channels // 4)
+    channels //= side * side
+    x = blocks.reshape(batch, h, w, side, side, channels).transpose(0, 1, 3, 2, 4, 5)
+    x = x.reshape(batch, side * h, side * w, channels)
     config = [(0, 0, 0)]
     for m, count in zip(size, (h, w)):
-        config.append((-padding, m + padding - 2 * count, 0))
+        config.append((-padding, m + padding - side * count, 0))
     return jax.lax.pad(x, jnp.zeros((), x.dtype), [*config, (0, 0, 0)])
 
 
-def _block_kernel(kernel: jax.Array) -> jax.Array:
+def _blocks(x: jax.Array, n: int, padding: int, size: Pair) -> jax.Array:
+    """Takes as many 2×2 blocks as an n×n kernel needs for an output of `size`."""
+    h, w = (m + -(-n // 2) - 1 for m in size)
+    return to_blocks(x, 2, padding, (h, w))
+
+
+def block_kernel(kernel: jax.Array) -> jax.Array:
     """Maps ``[k, k, I, O]`` to the kernel ``[⌈k/2⌉, ⌈k/2⌉, 4 I, O]`` on blocks."""
     n, _, inputs, outputs = kernel.shape
     half, odd = -(-n // 2), n % 2
@@ -217,7 +227,7 @@ def _block_kernel(kernel: jax.Array) -> jax.Array:
 
 
 def _pixel_kernel(blocks: jax.Array, n: int) -> jax.Array:
-    """Applies the adjoint of `_block_kernel`, for an n×n kernel."""
+    """Applies the adjoint of `block_kernel`, for an n×n kernel."""
     half, _, inputs, outputs = blocks.shape
     kernel = blocks.reshape(half, half, 2, 2, inputs // 4, outputs)
     kernel = kernel.transpose(0, 2, 1, 3, 4, 5)

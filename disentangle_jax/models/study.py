@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from disentangle_jax import types
-from disentangle_jax.models import layers
+from disentangle_jax.models import blocks, layers
 from disentangle_jax.models.definitions import define
 from disentangle_jax.models.network import (
     Discrete,
@@ -150,6 +150,16 @@ class _Part(nn.Module):
     def halvings(self) -> int:
         return _halvings(self.image_shape)
 
+    @property
+    def paired(self) -> bool:
+        """Whether the two layers next to the image are computed as one of `blocks`.
+
+        Only large images and few channels gain by it. A network that is being
+        initialised runs layer by layer, because the layers make their parameters.
+        """
+        worth = min(self.image_shape[:2]) >= 64 and self.scaled(32) <= 32
+        return worth and not self.is_initializing()
+
     def activate(self, x: jax.Array) -> jax.Array:
         return layers.nonlinearity(self.nonlinearity)(x)
 
@@ -171,19 +181,28 @@ class _Part(nn.Module):
 
         The last `doubled` layers are transposed convolutions, which double the size.
         """
+        convs = []
         for i, features in enumerate(channels, start=1):
-            if i > 1:
-                x = self.activate(x)
             doubles = i > len(channels) - doubled
             layer = layers.ConvTranspose if doubles else layers.Conv
-            x = layer(
-                features,
-                4,
-                padding=(1, 1) if doubles else layers.same_padding(4),
-                initializer=self.initializer,
-                dtype=self.dtype,
-                name=f"conv_{i}",
-            )(x)
+            convs.append(
+                layer(
+                    features,
+                    4,
+                    padding=(1, 1) if doubles else layers.same_padding(4),
+                    initializer=self.initializer,
+                    dtype=self.dtype,
+                    name=f"conv_{i}",
+                )
+            )
+        if pair := convs[-2:] if self.paired and doubled > 1 else []:
+            convs = convs[:-2]
+        for i, conv in enumerate(convs):
+            x = conv(self.activate(x) if i else x)
+        if pair:
+            x = blocks.conv_transpose_pair(
+                self.activate(x), *map(layers.weights, pair), self.activate
+            )
         return x.astype(jnp.float32)
 
 
@@ -194,18 +213,29 @@ class _Encoder(_Part):
 
     @nn.compact
     def __call__(self, x: jax.Array, discrete: Discrete) -> Posterior:
+        convs = []
         for i, (channels, kernel, padding) in enumerate(self.variant.convs, start=1):
             halves = i <= self.halvings
-            x = layers.Conv(
-                self.scaled(channels),
-                kernel,
-                stride=2 if halves else 1,
-                padding=(padding, padding) if halves else layers.same_padding(kernel),
-                initializer=self.initializer,
-                dtype=self.dtype,
-                name=f"conv_{i}",
-            )(x)
-            x = self.activate(x)
+            convs.append(
+                layers.Conv(
+                    self.scaled(channels),
+                    kernel,
+                    stride=2 if halves else 1,
+                    padding=(padding,) * 2 if halves else layers.same_padding(kernel),
+                    initializer=self.initializer,
+                    dtype=self.dtype,
+                    name=f"conv_{i}",
+                )
+            )
+        if self.paired:
+            pair, convs = convs[:2], convs[2:]
+            paddings = tuple(conv.padding[0] for conv in pair)
+            pair = map(layers.weights, pair)
+            x = self.activate(
+                blocks.conv_pair(x.astype(self.dtype), *pair, self.activate, paddings)
+            )
+        for conv in convs:
+            x = self.activate(conv(x))
         x = self.hidden(x.reshape(x.shape[0], -1), self.variant.hidden)
 
         def head(name: str, width: int) -> jax.Array:

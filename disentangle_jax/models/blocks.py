@@ -1,0 +1,159 @@
+"""Pairs of strided convolutions on blocks of pixels, for TPUs.
+
+A matrix unit multiplies 128 channels at a time, and a layer of 32 fills a quarter of
+it. A 4×4 convolution with stride 2 is a 2×2 convolution with stride 1 on 2×2 blocks of
+pixels taken as channels. Two of them in a row therefore are two 2×2 convolutions:
+
+* from 4×4 blocks of the image to 2×2 blocks of the features between the layers, whose
+  kernel holds that of the first layer four times, among zeros;
+* from these blocks to the pixels of the second layer.
+
+The blocks between the layers also hold pixels that lie outside of the features, where
+the second layer expects zeros. Transposed convolutions are the adjoint of all this.
+Both functions take the platform's faster form; parameters are those of the layers.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from disentangle_jax.models import convolution
+from disentangle_jax.models.matrix_convolution import (
+    Pair,
+    block_kernel,
+    to_blocks,
+    to_pixels,
+)
+
+Activation = Callable[[jax.Array], jax.Array]
+
+
+class Weights(NamedTuple):
+    """Kernel ``[4, 4, I, O]`` and bias of a layer.
+
+    The kernel of a transposed convolution is that of the convolution it transposes.
+    """
+
+    kernel: jax.Array
+    bias: jax.Array
+
+
+def conv_pair(
+    x: jax.Array,
+    first: Weights,
+    second: Weights,
+    activate: Activation,
+    paddings: Pair,
+) -> jax.Array:
+    """Returns the second of two 4×4 convolutions with stride 2, ``[B, H', W', O]``.
+
+    Args:
+      x: ``[B, H, W, I]``.
+      first: of the first layer.
+      second: of the second layer.
+      activate: elementwise function between the layers.
+      paddings: of each layer, before and after the image, along both axes.
+    """
+    settings = dict(activate=activate, paddings=paddings)
+    return _dispatch(_native_pair, _block_pair, settings, x, first, second)
+
+
+def conv_transpose_pair(
+    x: jax.Array, first: Weights, second: Weights, activate: Activation
+) -> jax.Array:
+    """Returns the second of two 4×4 transposed convolutions, ``[B, 4 H, 4 W, O]``.
+
+    Args:
+      x: ``[B, H, W, I]``.
+      first: of the first layer.
+      second: of the second layer.
+      activate: elementwise function between the layers.
+    """
+    settings = dict(activate=activate)
+    return _dispatch(
+        _native_transpose_pair, _block_transpose_pair, settings, x, first, second
+    )
+
+
+def _dispatch(native: Callable, blocks: Callable, settings: dict, *args) -> jax.Array:
+    return jax.lax.platform_dependent(
+        *args,
+        tpu=functools.partial(blocks, **settings),
+        default=functools.partial(native, **settings),
+    )
+
+
+def _native_pair(x, first, second, *, activate, paddings):
+    for layer, padding in zip((first, second), paddings):
+        y = convolution.conv(x, layer.kernel, stride=2, padding=(padding, padding))
+        y = _add_bias(y, layer.bias)
+        x = activate(y)
+    return y
+
+
+def _native_transpose_pair(x, first, second, *, activate):
+    for layer in (first, second):
+        y = convolution.conv_transpose(x, layer.kernel, padding=(1, 1))
+        y = _add_bias(y, layer.bias)
+        x = activate(y)
+    return y
+
+
+def _block_pair(x, first, second, *, activate, paddings):
+    size = [(m + 2 * paddings[0] - 4) // 2 + 1 for m in x.shape[1:3]]
+    h, w = ((m + 2 * paddings[1] - 4) // 2 + 1 for m in size)
+    blocks = to_blocks(x, 4, paddings[0] + 2 * paddings[1], (h + 2, w + 2))
+    y = _conv(blocks, _four_kernels(first.kernel))
+    y = _between(y, first.bias, activate, paddings[1], size)
+    return _add_bias(_conv(y, block_kernel(second.kernel)), second.bias)
+
+
+def _block_transpose_pair(x, first, second, *, activate):
+    h, w = x.shape[1:3]
+    y = _adjoint(x, block_kernel(first.kernel))
+    y = _between(y, first.bias, activate, 1, (2 * h, 2 * w))
+    blocks = _adjoint(y, _four_kernels(second.kernel))
+    return _add_bias(to_pixels(blocks, 4, 3, (4 * h, 4 * w)), second.bias)
+
+
+def _between(y, bias, activate, padding: int, size) -> jax.Array:
+    """Adds the bias, activates, and clears the pixels outside of features of `size`."""
+    y = activate(_add_bias(y, jnp.tile(bias, 4)))
+    rows, columns = (
+        (place >= 0) & (place < m)
+        for m, count in zip(size, y.shape[1:3])
+        for place in [2 * np.arange(count)[:, None] + np.arange(2)[None] - padding]
+    )
+    inside = rows[:, None, :, None] & columns[None, :, None, :]
+    inside = np.repeat(inside.reshape(*y.shape[1:3], 4), len(bias), axis=-1)
+    return y * jnp.asarray(inside[None], y.dtype)
+
+
+def _four_kernels(kernel: jax.Array) -> jax.Array:
+    """Maps ``[4, 4, I, O]`` to ``[2, 2, 16 I, 4 O]``, from 4×4 to 2×2 blocks."""
+    *_, inputs, outputs = kernel.shape
+    shifted = [
+        jnp.pad(kernel, ((2 * i, 4 - 2 * i), (2 * j, 4 - 2 * j), (0, 0), (0, 0)))
+        for i in (0, 1)
+        for j in (0, 1)
+    ]
+    kernels = jnp.stack(shifted, axis=-2).reshape(2, 4, 2, 4, inputs, 4 * outputs)
+    kernels = kernels.transpose(0, 2, 1, 3, 4, 5)
+    return kernels.reshape(2, 2, 16 * inputs, 4 * outputs)
+
+
+def _conv(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    return convolution.native_conv(x, kernel, stride=1, padding=(0, 0))
+
+
+def _adjoint(g: jax.Array, kernel: jax.Array) -> jax.Array:
+    size = tuple(m + kernel.shape[0] - 1 for m in g.shape[1:3])
+    return convolution.native_adjoint(g, kernel, stride=1, padding=(0, 0), size=size)
+
+
+def _add_bias(y: jax.Array, bias: jax.Array) -> jax.Array:
+    return y + jnp.broadcast_to(bias, y.shape)
