@@ -56,7 +56,8 @@ def write_json(path: str | os.PathLike, value: Mapping[str, Any]) -> None:
 
 def json_bytes(value: Mapping[str, Any]) -> bytes:
     """Returns what :func:`write_json` writes."""
-    return (json.dumps({**value, "sha256": _hash(value)}, indent=2) + "\n").encode()
+    hashed = {**value, "sha256": content_hash(value)}
+    return (json.dumps(hashed, indent=2) + "\n").encode()
 
 
 def read_json(path: str | os.PathLike) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def read_json(path: str | os.PathLike) -> dict[str, Any]:
     """
     try:
         value = json.loads(pathlib.Path(path).read_bytes())
-        whole = value.pop("sha256") == _hash(value)
+        whole = value.pop("sha256") == content_hash(value)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         whole = False
     if not whole:
@@ -90,7 +91,8 @@ def read_json_or_move(path: pathlib.Path) -> dict[str, Any] | None:
         return None
 
 
-def _hash(value: Mapping[str, Any]) -> str:
+def content_hash(value: Mapping[str, Any]) -> str:
+    """Returns a hash of JSON values, which reading them again does not change."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 

@@ -64,7 +64,7 @@ def run(argv: list[str]) -> Callable[[], int]:
     def work() -> int:
         with training.writing(prepared.workdir):
             print(f"workdir: {workdir}", flush=True)
-            training.train(prepared)
+            training.train(prepared, watch=evaluation.watch(prepared))
             evaluation.evaluate(prepared)
             return print_reports(evaluation.folders(prepared))
 
@@ -105,7 +105,7 @@ def train(argv: list[str]) -> Callable[[], int]:
 
     def work() -> int:
         print(f"workdir: {workdir}", flush=True)
-        training.train(prepared)
+        training.train(prepared, watch=evaluation.watch(prepared))
         return 0
 
     return work

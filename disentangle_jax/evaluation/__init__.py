@@ -62,3 +62,4 @@ from disentangle_jax.evaluation.trained import encode_images as encode_images
 from disentangle_jax.evaluation.trained import fit as fit
 from disentangle_jax.evaluation.trained import load as load
 from disentangle_jax.evaluation.trained import load_models as load_models
+from disentangle_jax.evaluation.watching import watch as watch

@@ -1,12 +1,12 @@
-"""Evaluator of codes: disentanglement scores, traversals and heat maps."""
+"""Evaluator of codes: disentanglement scores, traversals, unused latents."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from disentangle_jax import metrics, sampling
+from disentangle_jax import losses, metrics, sampling
 from disentangle_jax.evaluation.examples import Seen, single_dimensions
 from disentangle_jax.evaluation.protocol import (
     GROUPED,
@@ -16,6 +16,7 @@ from disentangle_jax.evaluation.protocol import (
 )
 from disentangle_jax.evaluation.sections import (
     Animation,
+    Bars,
     HeatMap,
     Section,
     Sheet,
@@ -24,11 +25,22 @@ from disentangle_jax.evaluation.sections import (
 from disentangle_jax.evaluation.stored import listed_scores, scored_factors
 from disentangle_jax.evaluation.trained import Trained
 from disentangle_jax.training import Run
+from disentangle_jax.types import Posterior
 
 _TRAVERSED, _STEPS = 2, 9
+# Below these a latent is inactive: KL divergence; for deterministic encoders, standard
+# deviation of the code relative to the largest of all latents.
+_ACTIVE_NATS, _ACTIVE_DEVIATION = 0.01, 0.01
 
 
-@define(name="codes")
+@define(
+    name="codes",
+    scores={
+        "kl": "mean KL divergence of the posterior from the prior, nats",
+        "kl_active": f"latents with a KL divergence above {_ACTIVE_NATS} nats",
+    },
+    watched=("kl", "traversals"),
+)
 class Codes:
     """Scores of ``eval.scores``, and traversals of the latents of two test images.
 
@@ -36,6 +48,11 @@ class Codes:
     counts as one. Where continuous variables have several dimensions, ``dci_grouped``
     and so on are the scores of whole variables, which only models with the same number
     of variables can be compared by.
+
+    ``kl`` and ``kl_active`` are those of stochastic encoders of images, over all test
+    images, and the array ``kl`` ``[D]`` those of each latent, from a standard normal
+    prior. The entry ``inactive_latents`` lists latents that the model does not use, by
+    their KL divergence or, for deterministic encoders, by how little they vary.
     """
 
     def __init__(self, run: Run):
@@ -43,20 +60,29 @@ class Codes:
 
     def evaluate(self, model: Trained, seen: Seen) -> Evaluated:
         run, settings = self._run, self._run.config.eval
-        arrays = {}
+        arrays, scores, errors = {}, {}, {}
+        details = {}
         if model.shows_images:
+            details["inactive_latents"] = inactive_latents(seen.posterior)
             arrays["traversals"] = traversals(model, seen.codes)
+            if seen.posterior.log_var is not None:
+                # Topic models have another prior, and report their KL themselves.
+                arrays["kl"] = kl = _kl_per_latent(seen.posterior)
+                active = int((kl > _ACTIVE_NATS).sum())
+                for name, value in (("kl", kl.sum()), ("kl_active", active)):
+                    scores[name] = metrics.Score({name: float(value)}, {})
         if not settings.scores:
-            return Evaluated(arrays=arrays)
+            return Evaluated(scores, arrays=arrays, details=details)
         variables, names = run.method.latent_groups, tuple(settings.scores)
         dimensions = single_dimensions(variables, run.method.discrete)
-        scores, errors = self._scores(model, seen, names, dimensions)
+        found, errors = self._scores(model, seen, names, dimensions)
+        scores |= found
         names = tuple(name for name in names if metrics.describe(name).groups)
         if variables != dimensions and names:
             grouped, failed = self._scores(model, seen, names, variables)
             scores |= {f"{name}{GROUPED}": score for name, score in grouped.items()}
             errors |= {f"{name}{GROUPED}": reason for name, reason in failed.items()}
-        return Evaluated(scores, errors=errors, arrays=arrays)
+        return Evaluated(scores, errors=errors, arrays=arrays, details=details)
 
     def _scores(
         self,
@@ -97,9 +123,12 @@ class Codes:
         scores: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
     ) -> Iterator[Section]:
         groups = scores["settings"]["latent_groups"]
+        unused = scores.get("inactive_latents", ())  # Not in older files.
         if "traversals" in arrays:
-            yield from _traversal_sections(arrays["traversals"], groups)
-        yield from _heat_maps(scores, groups)
+            yield from _traversal_sections(arrays["traversals"], groups, unused)
+        if "kl" in arrays:
+            yield _kl_section(arrays["kl"], groups, unused)
+        yield from _heat_maps(scores, groups, unused)
 
 
 class _Encoded:
@@ -132,6 +161,60 @@ def _interventions(model: Trained) -> tuple[Callable, _Encoded] | None:
     return lambda codes: codes, _Encoded(model)
 
 
+def _kl_per_latent(posterior: Posterior) -> np.ndarray:
+    """Returns ``[D]`` mean KL divergences of the continuous latents, in nats."""
+    mean, log_var = posterior.mean, posterior.log_var
+    mean = mean[:, : log_var.shape[1]]  # Discrete variables come last.
+    return np.asarray(losses.gaussian_kl_per_dim(mean, log_var)).mean(axis=0)
+
+
+def inactive_latents(posterior: Posterior) -> list[int]:
+    """Returns the latents that a model does not use, of the continuous ones.
+
+    Args:
+      posterior: of test images.
+    """
+    if posterior.log_var is not None:
+        return np.flatnonzero(_kl_per_latent(posterior) <= _ACTIVE_NATS).tolist()
+    deviation = posterior.mean.std(axis=0)
+    small = deviation <= _ACTIVE_DEVIATION * deviation.max()
+    return np.flatnonzero(small).tolist()
+
+
+def _labels(groups: Sequence[int], unused: Sequence[int]) -> list[str]:
+    """Returns a name per latent dimension, which says where one is inactive."""
+    return [
+        f"{label} (inactive)" if place in unused else label
+        for place, label in enumerate(latent_labels(groups))
+    ]
+
+
+def _variable_labels(groups: Sequence[int], unused: Sequence[int]) -> list[str]:
+    """Returns a name per latent variable; one without an active latent is inactive."""
+    starts = np.cumsum([0, *groups[:-1]])
+    wholly = [
+        number
+        for number, (start, size) in enumerate(zip(starts, groups))
+        if set(range(start, start + size)) <= set(unused)
+    ]
+    return _labels([1] * len(groups), wholly)
+
+
+def _kl_section(kl: np.ndarray, groups: list[int], unused: Sequence[int]) -> Bars:
+    names = latent_labels(groups)[: len(kl)]
+    without = ", ".join(names[place] for place in unused) or "none"
+    return Bars(
+        "kl_per_latent",
+        "KL divergence per latent",
+        "Mean KL divergence of the posterior from the prior over test images. Inactive "
+        f"latents (at most {_ACTIVE_NATS} nats): {without}.",
+        {"KL": kl},
+        "latent",
+        "nats",
+        _labels(groups, unused)[: len(kl)],
+    )
+
+
 def traversals(model: Trained, codes: np.ndarray) -> np.ndarray:
     """Returns images ``[2, D, steps, H, W, C]`` of the first two codes.
 
@@ -148,7 +231,9 @@ def traversals(model: Trained, codes: np.ndarray) -> np.ndarray:
     return model.decode_all(jnp.stack(walks))
 
 
-def _traversal_sections(walks: np.ndarray, groups: list[int]) -> Iterator[Section]:
+def _traversal_sections(
+    walks: np.ndarray, groups: list[int], unused: Sequence[int]
+) -> Iterator[Section]:
     bars = ""
     if max(groups) > 1:
         bars = " A bar on the left marks the latents that form one variable."
@@ -159,7 +244,7 @@ def _traversal_sections(walks: np.ndarray, groups: list[int]) -> Iterator[Sectio
             "Each row varies one latent from its minimum to its maximum over test "
             "images; the other latents stay fixed." + bars,
             walk,
-            latent_labels(groups),
+            _labels(groups, unused),
             groups,
         )
     yield Animation(
@@ -171,7 +256,9 @@ def _traversal_sections(walks: np.ndarray, groups: list[int]) -> Iterator[Sectio
     )
 
 
-def _heat_maps(scores: Mapping[str, Any], groups: list[int]) -> Iterator[HeatMap]:
+def _heat_maps(
+    scores: Mapping[str, Any], groups: list[int], unused: Sequence[int]
+) -> Iterator[HeatMap]:
     """Yields a heat map of each kind of matrix, from the first score that has it."""
     shown = set()
     for name, score in scores["metrics"].items():
@@ -181,9 +268,9 @@ def _heat_maps(scores: Mapping[str, Any], groups: list[int]) -> Iterator[HeatMap
             if described is None or matrix + ending in shown:
                 continue
             shown.add(matrix + ending)
-            rows = [f"z{number}" for number in range(1, len(groups) + 1)]
-            if len(values) != len(groups):
-                rows = latent_labels(groups)
+            rows = _labels(groups, unused)
+            if len(values) == len(groups):
+                rows = _variable_labels(groups, unused)
             title, caption = described.matrices[matrix]
             title += ", by variable" if ending else ""
             yield HeatMap(

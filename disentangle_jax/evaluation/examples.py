@@ -74,14 +74,16 @@ def training_codes(model: Trained, rng: np.random.Generator) -> np.ndarray:
 class Seen:
     """What evaluators share about one model; computed when first asked for.
 
+    Progress is shown under `label`, unless it is empty.
+
     Attributes:
       examples: the test and training examples.
       indices: ``[N]`` the test examples.
       num_train: how many of them fit what a score has to fit.
     """
 
-    def __init__(self, model: Trained, examples: Examples):
-        self._model = model
+    def __init__(self, model: Trained, examples: Examples, label: str = "encoding"):
+        self._model, self._label = model, label
         self.examples = examples
         self.indices = examples.indices
         self.num_train = examples.num_train
@@ -117,7 +119,7 @@ class Seen:
     def _encoded(self) -> tuple[Posterior, dict[str, np.ndarray]]:
         model = self._model
         return model.apply(
-            model.networks.encode, model.run.test_set, self.indices, label="encoding"
+            model.networks.encode, model.run.test_set, self.indices, label=self._label
         )
 
     @property

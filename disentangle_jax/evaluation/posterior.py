@@ -1,4 +1,4 @@
-"""Evaluator of posteriors: divergence from the prior, and total correlation.
+"""Evaluator of posteriors: total correlation, and codes that are kept.
 
 The large study (Locatello et al., "Challenging Common Assumptions in the Unsupervised
 Learning of Disentangled Representations") reports these numbers for every model and
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from disentangle_jax import losses, metrics
+from disentangle_jax import metrics
 from disentangle_jax.evaluation.examples import Seen
 from disentangle_jax.evaluation.protocol import Evaluated, Number, define
 from disentangle_jax.evaluation.sections import Section
@@ -18,14 +18,11 @@ from disentangle_jax.evaluation.trained import Trained
 from disentangle_jax.training import Run
 
 _KEPT_CODES = 1000
-_ACTIVE_NATS = 0.01
 
 
 @define(
     name="posterior",
     scores={
-        "kl": "mean KL divergence of the posterior from the prior, nats",
-        "kl_active": f"latents with a KL divergence above {_ACTIVE_NATS} nats",
         "tc_mean": "total correlation of a Gaussian fitted to mean codes, nats",
         "tc_sampled": "total correlation of a Gaussian fitted to sampled codes, nats",
         "downstream_logistic": Number(
@@ -38,14 +35,13 @@ _ACTIVE_NATS = 0.01
 class PosteriorScores:
     """Scores of the posterior, on the test images that scores are fitted on.
 
-    ``kl`` and ``kl_active`` are means over all test images of stochastic encoders.
     ``tc_mean`` and ``tc_sampled`` are those of the study's Fig. 1. Accuracies of a
     logistic regression are reported as ``downstream_logistic.…`` for the numbers of
     labels in the config's ``study.logistic_labels``, in addition to the boosted trees
     of ``downstream``.
 
     Arrays: ``codes`` ``[n, D]``, float16 mean codes of at most 1,000 images, the same
-    images for all models of a dataset, and ``kl`` ``[D]``.
+    images for all models of a dataset.
     """
 
     def __init__(self, run: Run):
@@ -60,11 +56,6 @@ class PosteriorScores:
         arrays = {"codes": codes[:_KEPT_CODES].astype(np.float16)}
         values = {}
         if log_var is not None:
-            divergence = np.asarray(losses.gaussian_kl_per_dim(mean, log_var))
-            per_latent = divergence.mean(axis=0)
-            values["kl"] = per_latent.sum()
-            values["kl_active"] = (per_latent > _ACTIVE_NATS).sum()
-            arrays["kl"] = per_latent.astype(np.float32)
             log_var = seen.split(log_var)[0]
         dependence = metrics.unsupervised(codes, log_var=log_var, seed=self._seed)
         values["tc_mean"] = dependence["gaussian_total_correlation"]

@@ -97,10 +97,14 @@ class Description:
         by the part before the dot for all values of a score. Scores of
         ``disentangle_jax.metrics`` describe themselves.
       pairs: numbers that comparisons plot against each other.
+      watched: arrays that ``eval.every`` logs beside the scores while a run trains:
+        images, or ``[D]`` numbers of the latents. None for evaluators that are too slow
+        for that.
     """
 
     scores: Mapping[str, Number]
     pairs: tuple[Pair, ...] = ()
+    watched: tuple[str, ...] | None = None
 
 
 class Evaluated(NamedTuple):
@@ -145,6 +149,7 @@ def define(
     name: str | None = None,
     scores: Mapping[str, Number | str] | None = None,
     pairs: Iterable[Pair] = (),
+    watched: Iterable[str] | None = None,
 ) -> Callable[[type], type]:
     """Returns a class decorator that makes an :class:`Evaluator`.
 
@@ -152,12 +157,14 @@ def define(
       name: short name of the library's evaluators; users' are ``package.module:Class``.
       scores: see :class:`Description`; a plain text is a meaning without direction.
       pairs: see :class:`Description`.
+      watched: see :class:`Description`.
     """
     described = {
         key: number if isinstance(number, Number) else Number(number)
         for key, number in (scores or {}).items()
     }
-    description = Description(described, tuple(pairs))
+    watched = None if watched is None else tuple(watched)
+    description = Description(described, tuple(pairs), watched)
     return lambda definition: _REGISTRY.add(definition, description, name)
 
 

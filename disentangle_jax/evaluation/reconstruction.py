@@ -29,19 +29,23 @@ _SHOWN, _COMPARED = 10, 2000
             compared=False,
         ),
     },
+    watched=("reconstructions",),
 )
 class Reconstruction:
     """Errors of reconstructing test images from their codes."""
 
     def __init__(self, run: Run):
         self._run = run
+        self._reference: float | None = None
 
     def evaluate(self, model: Trained, seen: Seen) -> Evaluated:
         errors = {
             name: float(values.mean(dtype=np.float64))
             for name, values in seen.errors.items()
         }
-        errors["mse_of_mean_image"] = self._mean_image_mse(seen)
+        if self._reference is None:  # All models have the same images.
+            self._reference = self._mean_image_mse(seen)
+        errors["mse_of_mean_image"] = self._reference
         originals = seen.images(_SHOWN)
         return Evaluated(
             reconstruction=errors,

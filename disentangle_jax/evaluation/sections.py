@@ -111,18 +111,23 @@ class HeatMap(Section):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Bars(Section):
-    """Bars in coloured groups, ``{group: heights}``."""
+    """Bars in coloured groups, ``{group: heights}``, with a name per bar or none."""
 
     bars: Mapping[str, Sequence[float]]
     x_name: str
     y_name: str
+    names: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Lines(Section):
-    """Curves, ``{name: (x, y)}``; NaN leaves a gap."""
+    """Curves, ``{name: (x, y)}``; NaN leaves a gap.
 
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]
+    Where ``y`` is ``[seeds, n]``, the curve is the mean and has a band of one standard
+    deviation to either side.
+    """
+
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float] | np.ndarray]]
     x_name: str
     y_name: str
 

@@ -263,7 +263,9 @@ def fit(
             f"fit: `config` must be that of one model, got {len(run.lanes)} lanes; use "
             "training.train and evaluation.load_models."
         )
-    training.train(run)
+    from disentangle_jax.evaluation.watching import watch  # which loads this module
+
+    training.train(run, watch=watch(run))
     return next(load_models(run))
 
 

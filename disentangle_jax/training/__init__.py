@@ -23,6 +23,7 @@ from disentangle_jax.training.logging import last_row as last_row
 from disentangle_jax.training.logging import read_metrics as read_metrics
 from disentangle_jax.training.loop import Interrupted as Interrupted
 from disentangle_jax.training.loop import NonFiniteLoss as NonFiniteLoss
+from disentangle_jax.training.loop import Watch as Watch
 from disentangle_jax.training.loop import stop_on_signals as stop_on_signals
 from disentangle_jax.training.loop import train as train
 from disentangle_jax.training.memory import TooLarge as TooLarge
@@ -32,6 +33,7 @@ from disentangle_jax.training.provenance import recipe as recipe
 from disentangle_jax.training.run import Run as Run
 from disentangle_jax.training.run import load_split as load_split
 from disentangle_jax.training.run import prepare as prepare
+from disentangle_jax.training.schedules import scheduled as scheduled
 from disentangle_jax.training.states import restore as restore
 from disentangle_jax.training.stored_runs import describe_dataset as describe_dataset
 from disentangle_jax.training.stored_runs import described_run as described_run

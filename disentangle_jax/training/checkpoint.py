@@ -22,6 +22,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 
+from disentangle_jax import files
 from disentangle_jax.training.processes import is_first
 
 
@@ -59,19 +60,33 @@ class Checkpoints:
         """Returns the step of the newest checkpoint, or None."""
         return self._manager.latest_step()
 
-    def save(self, step: int, state: Any) -> None:
-        """Saves `state`, in the background; a step that is saved is left alone."""
+    def save(self, step: int, state: Any, *, pending: dict | None = None) -> None:
+        """Saves `state`, in the background; a step that is saved is left alone.
+
+        Args:
+          step: of the state.
+          state: a pytree of arrays.
+          pending: JSON values that :meth:`pending` returns for this step.
+        """
         if step in self._manager.all_steps():
             return
+        stored = {**_digests(state), "pending": pending or {}}
+        stored["sha256"] = files.content_hash(stored)
         items = ocp.args.Composite(
-            state=ocp.args.StandardSave(state),
-            digests=ocp.args.JsonSave(_digests(state)),
+            state=ocp.args.StandardSave(state), digests=ocp.args.JsonSave(stored)
         )
         self._manager.save(step, args=items)
 
     def wait(self) -> None:
         """Returns when everything saved so far is on disk."""
         self._manager.wait_until_finished()
+
+    def pending(self, step: int) -> dict:
+        """Returns what was saved as `pending` with the state of a step."""
+        if step not in self._manager.all_steps():
+            return {}
+        items = ocp.args.Composite(digests=ocp.args.JsonRestore())
+        return self._manager.restore(step, args=items).digests.get("pending", {})
 
     def restore(self, like: Any) -> Any | None:
         """Returns the newest readable state, or None where nothing was ever saved.
@@ -112,8 +127,11 @@ class Checkpoints:
             state=ocp.args.StandardRestore(abstract), digests=ocp.args.JsonRestore()
         )
         found = self._manager.restore(step, args=items)
-        stored, read = found.digests, _digests(found.state)
-        for name, digest in read.items():
+        stored = found.digests
+        total = stored.pop("sha256", None)  # Older checkpoints have none.
+        if total is not None and total != files.content_hash(stored):
+            raise ValueError("its hashes differ from what was saved")
+        for name, digest in _digests(found.state).items():
             if stored.get(name, digest) != digest:
                 raise ValueError(f"{name} differs from what was saved")
         return found.state
@@ -163,7 +181,8 @@ def _quiet_failures() -> Iterator[None]:
     logger = python_logging.getLogger("asyncio")
     level, hook = logger.level, sys.unraisablehook
     logger.setLevel(python_logging.CRITICAL)
-    sys.unraisablehook = lambda _: None
+    # Signals, which are no Exceptions, are not silenced.
+    sys.unraisablehook = lambda u: isinstance(u.exc_value, Exception) or hook(u)
     try:
         yield
     finally:

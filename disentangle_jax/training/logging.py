@@ -1,4 +1,4 @@
-"""Output of a run while it trains: metric rows, TensorBoard events, progress."""
+"""Output of a run while it trains: the rows of ``metrics.jsonl``, and progress."""
 
 import json
 import math
@@ -11,50 +11,28 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import IO
 
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.record_writer import RecordWriter
-
 # Bytes that are read at once from the end of metrics.jsonl.
 _BLOCK = 1 << 16
 
 
 class MetricsWriter:
-    """Appends rows to ``metrics.jsonl`` and to TensorBoard's event files.
+    """Appends rows to ``metrics.jsonl``.
 
     A run that resumes at step ``t`` drops the rows after ``t`` that were written before
-    it was killed, so that each step has one row. Files are open while a row is written
-    only, so that a run may have thousands of lanes.
+    it was killed, so that each step has one row. The file is open while a row is
+    written only, so that a run may have thousands of lanes.
     """
 
     def __init__(self, workdir: pathlib.Path, *, start_step: int):
         self._rows = workdir / "metrics.jsonl"
         self._rows.touch()
         _keep_rows_until(self._rows, start_step)
-        folder = workdir / "tensorboard"
-        folder.mkdir(exist_ok=True)
-        name = f"events.out.tfevents.{time.time_ns()}.{os.getpid()}"
-        self._events = folder / name
-        self._write_event(Event(file_version="brain.Event:2"))
-        if start_step:
-            # Makes TensorBoard drop what came after the step that we resume from.
-            session = SessionLog(status=SessionLog.START)
-            self._write_event(Event(step=start_step + 1, session_log=session))
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Writes one row; non-finite values become null, as JSON has no NaN."""
         row = {k: v if math.isfinite(v) else None for k, v in values.items()}
         with self._rows.open("ab") as file:
             file.write(_line({"step": step, **row}))
-        summary = Summary(
-            value=[Summary.Value(tag=k, simple_value=v) for k, v in values.items()]
-        )
-        self._write_event(Event(step=step, summary=summary))
-
-    def _write_event(self, event: Event) -> None:
-        event.wall_time = time.time()
-        with self._events.open("ab") as file:
-            RecordWriter(file).write(event.SerializeToString())
 
 
 def read_metrics(workdir: pathlib.Path) -> list[dict]:
@@ -141,7 +119,8 @@ class Progress:
         self._label, self._total, self._unit = label, total, unit
         self._stream = stream or sys.stdout
         self._bar = self._stream.isatty()
-        self._start, self._began = start, time.monotonic()
+        self._began = time.monotonic()
+        self._measured = start, self._began
         self._last_line = -math.inf
         self._every = 0.1 if self._bar else plain_every_seconds
 
@@ -152,7 +131,8 @@ class Progress:
             return
         self._last_line = now
         elapsed = now - self._began
-        rate = (done - self._start) / elapsed if elapsed > 0 else 0.0
+        start, since = self._measured
+        rate = (done - start) / (now - since) if now > since else 0.0
         eta = f"ETA {duration((self._total - done) / rate)}" if rate > 0 else "ETA ?"
         if done >= self._total:
             eta = f"took {duration(elapsed)}"
@@ -166,6 +146,11 @@ class Progress:
         else:
             self._stream.write(text + "\n")
         self._stream.flush()
+
+    def measure_from(self, done: int) -> None:
+        """Estimates the time left from here on, and shows the next update."""
+        self._measured = done, time.monotonic()
+        self._last_line = -math.inf
 
     def interrupt(self) -> None:
         """Ends a half-drawn bar, so that a message starts on its own line."""

@@ -94,6 +94,13 @@ def on_every_device(tree: Any, mesh: jax.sharding.Mesh) -> Any:
     return jax.tree.map(copy, tree)
 
 
+def fetched(tree: Any, mesh: jax.sharding.Mesh) -> Any:
+    """Returns arrays on `mesh` as NumPy arrays, in every process that shares them."""
+    if jax.process_count() > 1:
+        tree = jax.jit(lambda a: a, out_shardings=NamedSharding(mesh, P()))(tree)
+    return jax.device_get(tree)
+
+
 class Agreement:
     """A stop request of any process, seen by all of them at the same step.
 

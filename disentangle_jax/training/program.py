@@ -140,13 +140,7 @@ def build(run: Run) -> Program:
 def _one_model(run: Run, common, step, key, hyper, batch, state, average, alive):
     """Returns state, average, liveness and terms of one lane after a step."""
     train = run.config.train
-    scheduled = {
-        name: schedules_lib.create(name, spec) for name, spec in train.schedules.items()
-    }
-    hyper = {
-        name: value * scheduled[name](step) if name in scheduled else value
-        for name, value in hyper.items()
-    }
+    hyper = schedules_lib.scheduled(train.schedules, hyper, step)
     key = jax.random.fold_in(key, step)
     new, terms = run.method.step(key, state, {**batch, **common}, hyper)
     finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(new.params)]

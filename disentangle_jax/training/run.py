@@ -14,7 +14,7 @@ import optax
 from disentangle_jax import config as config_lib
 from disentangle_jax import data, methods, metrics, models, rows
 from disentangle_jax.methods import Method
-from disentangle_jax.training import schedules
+from disentangle_jax.training import schedules, writers
 from disentangle_jax.training.lanes import Lane, expand
 from disentangle_jax.training.mesh import make_mesh
 from disentangle_jax.training.workdir import (
@@ -38,6 +38,9 @@ class Run:
       method: networks, objective and step.
       lanes: the models that are trained; one where the config asks for no lanes.
       mesh: devices, ``("lanes", "data")``.
+      validation_set: what ``eval.every`` scores while the run trains: the validation
+        split, or the test split where the run trains on the former; None where
+        ``eval.every`` is 0.
     """
 
     config: ml_collections.ConfigDict
@@ -47,6 +50,7 @@ class Run:
     method: Method
     lanes: tuple[Lane, ...]
     mesh: jax.sharding.Mesh
+    validation_set: data.Dataset | None = None
 
     @property
     def laned(self) -> bool:
@@ -118,6 +122,7 @@ def prepare(
     check_workdir(config, workdir)
     lanes = expand(config)
     _check_start(config, lanes, workdir)
+    writers.check(config.train.writers)
     for name in config.train.schedules:
         if name not in lanes[0].hyper:
             raise unknown_name("config", "train.schedules", name, lanes[0].hyper)
@@ -130,7 +135,11 @@ def prepare(
     _check_evaluation(config, train_set, method)
     mesh = make_mesh(config, len(lanes), jax.devices() if devices is None else devices)
     test_set = load_split(config, "test", dataset)
-    run = Run(config, workdir, train_set, test_set, method, lanes, mesh)
+    held_out = None
+    if config.eval.every:
+        used = "validation" in config.data.train_split
+        held_out = test_set if used else load_split(config, "validation", dataset)
+    run = Run(config, workdir, train_set, test_set, method, lanes, mesh, held_out)
     _check_frozen(run)
     _check_constants(run)
     return run
@@ -399,9 +408,13 @@ def _check_constants(run: Run) -> None:
 
 def _check_steps(config: ml_collections.ConfigDict) -> None:
     together = config.train.steps_per_dispatch
-    for field in ("num_steps", "log_every", "checkpoint_every"):
-        if config.train[field] % together:
+    lengths = {
+        f"train.{field}": config.train[field]
+        for field in ("num_steps", "log_every", "checkpoint_every")
+    }
+    for field, steps in (*lengths.items(), ("eval.every", config.eval.every)):
+        if steps % together:
             raise ValueError(
-                f"config: `train.{field}` must be a multiple of the {together} steps "
-                f"of `train.steps_per_dispatch`, got {config.train[field]}."
+                f"config: `{field}` must be a multiple of the {together} steps "
+                f"of `train.steps_per_dispatch`, got {steps}."
             )

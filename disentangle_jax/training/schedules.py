@@ -6,7 +6,8 @@ method, and ``learning_rate``, can be scheduled.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -49,6 +50,18 @@ def cyclic(period: int, begin: int = 0) -> Schedule:
 
 
 _SCHEDULES = {f.__name__: f for f in (linear, cosine, sigmoid, cyclic)}
+
+
+def scheduled(
+    schedules: Mapping[str, Sequence], hyper: Mapping[str, Any], step: jax.Array
+) -> dict[str, Any]:
+    """Returns the hyperparameters at `step`; `schedules` are ``train.schedules``."""
+    return {
+        name: value * create(name, schedules[name])(step)
+        if name in schedules
+        else value
+        for name, value in hyper.items()
+    }
 
 
 def create(name: str, spec: Sequence) -> Schedule:

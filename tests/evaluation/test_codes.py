@@ -7,6 +7,7 @@ import pytest
 
 from disentangle_jax import evaluation, metrics
 from disentangle_jax.evaluation import codes
+from disentangle_jax.types import Posterior
 from tests.evaluation import made
 
 
@@ -73,3 +74,40 @@ def test_heat_maps_of_dimensions_and_of_variables(rng):
     maps = {section.name: section for section in codes.Codes.sections(scores, {})}
     assert list(maps["mi"].rows) == ["z1.1", "z1.2", "z2"]
     assert list(maps["mi_grouped"].rows) == ["z1", "z2"]
+
+
+def test_inactive_latents_are_named(rng):
+    mean = rng.normal(size=(60, 3)).astype(np.float32)
+    log_var = rng.normal(-1.0, 0.1, size=(60, 3)).astype(np.float32)
+    mean[:, 1] = log_var[:, 1] = 0.0  # The posterior of an unused latent is the prior.
+    run = made.run((1, 1, 1))
+    seen = types.SimpleNamespace(codes=mean, posterior=Posterior(mean, log_var))
+    found = codes.Codes(run).evaluate(made.model(run), seen)
+    kl = 0.5 * (mean**2 + np.exp(log_var) - log_var - 1).mean(axis=0)
+    np.testing.assert_allclose(found.arrays["kl"], kl, rtol=1e-4, atol=1e-6)
+    assert found.scores["kl"]["kl"] == pytest.approx(kl.sum(), rel=1e-5)
+    assert found.scores["kl_active"]["kl_active"] == 2
+    assert found.details == {"inactive_latents": [1]}
+    matrix = {"settings": {}, "matrices": {"mi": np.ones((3, 1))}}
+    scores = {
+        "settings": {"latent_groups": [1, 1, 1], "factors": ["a"]},
+        "config": {},
+        "metrics": {"mig": matrix},
+        **found.details,
+    }
+    shown = {s.name: s for s in codes.Codes.sections(scores, found.arrays)}
+    marked = ["z1", "z2 (inactive)", "z3"]
+    assert list(shown["mi"].rows) == marked
+    assert list(shown["kl_per_latent"].names) == marked
+    assert "0.01 nats): z2." in shown["kl_per_latent"].caption
+    assert list(shown["traversals_1"].labels) == marked
+
+
+def test_deterministic_codes_that_do_not_vary_are_inactive(rng):
+    codes_ = rng.normal(size=(50, 3)) * [1.0, 0.005, 0.5]
+    assert codes.inactive_latents(Posterior(codes_)) == [1]
+
+
+def test_a_variable_is_inactive_with_all_its_latents():
+    labels = codes._variable_labels((2, 1, 2), (1, 2, 3, 4))
+    assert labels == ["z1", "z2 (inactive)", "z3 (inactive)"]

@@ -275,7 +275,7 @@ def test_scores_without_labels_are_skipped_with_the_reason(tiny_lanes):
     model = next(evaluation.load_models(tiny_lanes))._replace(run=run)
     seen = evaluation.Seen(model, evaluation.Examples(run))
     found = evaluation.get("codes")(run).evaluate(model, seen)
-    assert list(found.scores) == ["unsupervised"]
+    assert list(found.scores) == ["kl", "kl_active", "unsupervised"]
     assert found.errors == {
         name: f"{name}: needs factors, and there are none." for name in ("mig", "dci")
     }

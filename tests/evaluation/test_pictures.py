@@ -7,6 +7,7 @@ import numpy as np
 from disentangle_jax import evaluation
 from disentangle_jax.evaluation.generation import chunk_labels
 from disentangle_jax.evaluation.sections import in_rows, latent_labels
+from disentangle_jax.types import Posterior
 from tests.evaluation import made
 from tests.evaluation.made import decode
 
@@ -24,6 +25,7 @@ def test_pictures_hold_what_their_names_say():
     run = made.run((1, 2))
     seen = types.SimpleNamespace(
         codes=codes,
+        posterior=Posterior(codes),
         bank=bank,
         errors={"mse": np.ones(7)},
         images=lambda n: np.zeros((min(n, 5), *made.SHAPE), np.uint8),

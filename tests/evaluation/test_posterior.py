@@ -45,10 +45,6 @@ def test_numbers_and_kept_arrays(rng, stochastic):
         assert set(values) == {"tc_mean", "downstream_logistic"}
         assert set(found.arrays) == {"codes"}
         return
-    kl = 0.5 * (mean**2 + np.exp(log_var) - log_var - 1).mean(axis=0)
-    assert values["kl"]["kl"] == pytest.approx(kl.sum(), rel=1e-5)
-    assert values["kl_active"]["kl_active"] == 2
-    np.testing.assert_allclose(found.arrays["kl"], kl, rtol=1e-4, atol=1e-6)
     assert (
         values["tc_sampled"]["tc_sampled"]
         == (want["sampled_gaussian_total_correlation"])

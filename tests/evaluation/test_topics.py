@@ -102,7 +102,7 @@ def test_report_and_comparison(run, tmp_path):
     assert not (folder / "pictures.npz").exists()
     page = reports.write(folder).read_text()
     assert " ".join(scores["topics"][0]["words"]) in page
-    assert "Correlation of topics" in page and "Training loss" in page
+    assert "Correlation of topics" in page and "Mean training loss" in page
     assert (folder / "topic_correlation.png").read_bytes()[:4] == b"\x89PNG"
     compared = reports.write_comparison([run.workdir], tmp_path).read_text()
     assert "perplexity ↓" in compared and "2 runs compared" in compared

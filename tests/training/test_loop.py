@@ -1,8 +1,10 @@
 """A run resumes exactly, survives damage, and stops loudly."""
 
 import dataclasses
+import os
 import pathlib
 import shutil
+import signal
 
 import jax
 import jax.numpy as jnp
@@ -62,6 +64,29 @@ def test_rows_after_the_resumed_step_are_dropped(uninterrupted, tmp_path):
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"step": 8, "lo')
     trained(tiny.config(), tmp_path)
+    rows = training.read_metrics(tmp_path)
+    expected = training.read_metrics(uninterrupted[1])
+    for row in (*rows, *expected):
+        row.pop("images_per_second")
+    assert rows == expected
+
+
+def test_a_run_stopped_between_rows_has_the_same_rows(
+    uninterrupted, tmp_path, monkeypatch
+):
+    added = training.loop.Rows.add
+
+    def add(self, step, terms):
+        added(self, step, terms)
+        if step in (3, 7):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(training.loop.Rows, "add", add)
+    config = tiny.config(checkpoint_every=5)
+    for step in (3, 7):
+        with pytest.raises(training.Interrupted, match=f"at step {step} "):
+            trained(config, tmp_path)
+    assert_same(trained(config, tmp_path), uninterrupted[0])
     rows = training.read_metrics(tmp_path)
     expected = training.read_metrics(uninterrupted[1])
     for row in (*rows, *expected):
