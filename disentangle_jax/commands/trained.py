@@ -67,7 +67,7 @@ def sample(argv: list[str]) -> Callable[[], int]:
     return work
 
 
-@define("explore RUN")
+@define("explore RUN [--port=N]")
 def explore(argv: list[str]) -> Callable[[], int]:
     """Serve a page on this machine that moves the latents by sliders.
 
@@ -77,7 +77,12 @@ def explore(argv: list[str]) -> Callable[[], int]:
 
     parser = Parser(explore)
     parser.add_folder(help="folder of a run, exported file or zoo:NAME")
+    parser.add_argument(
+        "--port", type=int, default=0, help="port of the page; a free one by default"
+    )
     args, overrides = parser.parse(argv)
+    if not 0 <= args.port < 2**16:
+        raise ValueError(f"--port must lie between 0 and 65535, got {args.port}.")
     name, file = args.run or "", None
     if name.startswith("zoo:"):
         file = zoo.path(name.removeprefix("zoo:"))
@@ -91,9 +96,9 @@ def explore(argv: list[str]) -> Callable[[], int]:
 
     def work() -> int:
         if file is None:
-            reports.explore(evaluation.load_models(prepared))
+            reports.explore(evaluation.load_models(prepared), args.port)
         else:
-            reports.explore([evaluation.load_exported(file)])
+            reports.explore([evaluation.load_exported(file)], args.port)
         return 0
 
     return work

@@ -3,6 +3,7 @@
 import io
 import json
 import pathlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,11 +13,14 @@ from PIL import Image
 from disentangle_jax import evaluation, files, rows
 from disentangle_jax.evaluation import Figure, Number, Section, Sheet, Table
 from disentangle_jax.reports import drawing, grids, markup, plots
+from disentangle_jax.reports.curves import compared_curves
 from disentangle_jax.reports.scores import format_value, run_sections
 
 _COLUMNS = 3  # Panels in a row of the saved sheets.
 # Fields that name a model first, where several differ.
 _NAMING = ("model.name", "method.name", "data.name", "method.", "model.", "data.")
+# Fields that decide which images a model is evaluated on.
+_DATASET = ("data.name", "data.options", "data.split_recipe")
 
 
 class Group(NamedTuple):
@@ -84,10 +88,15 @@ def write_comparison(
     groups = group_runs(find_runs(folders))
     workdir = pathlib.Path(workdir)
     workdir.mkdir(parents=True, exist_ok=True)
+    warning = different_datasets(groups)
+    if warning:
+        warnings.warn(f"compare: {warning}", stacklevel=2)
     body = [
+        f"<p class=warning>{markup.inline(warning)}</p>" if warning else "",
         drawing.write_section(_runs_table(groups), workdir),
         *_score_sections(groups, workdir),
         *_pair_sections(groups, workdir),
+        *_curve_sections(groups, workdir),
         *_picture_sections(groups, workdir),
     ]
     count = sum(len(group.folders) for group in groups)
@@ -112,6 +121,26 @@ def group_runs(folders: Sequence[pathlib.Path]) -> list[Group]:
         Group(label, runs, [evaluation.read_scores(run) for run in runs])
         for label, runs in zip(labels, members.values())
     ]
+
+
+def different_datasets(groups: Sequence[Group]) -> str:
+    """Returns a warning where models were evaluated on different data; else ""."""
+    found = []
+    for group in groups:
+        config = rows.flat(group.scores[0]["config"])
+        found.append({k: v for k, v in config.items() if k.startswith(_DATASET)})
+    names = sorted({name for data in found for name in data})
+    differing = {
+        name: list(dict.fromkeys(str(data.get(name, "default")) for data in found))
+        for name in names
+    }
+    parts = [f"`{k}` ({', '.join(v)})" for k, v in differing.items() if len(v) > 1]
+    if not parts:
+        return ""
+    return (
+        f"The models have different datasets, which differ in {'; '.join(parts)}: "
+        "their scores cannot be compared."
+    )
 
 
 def model_labels(configs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -223,7 +252,7 @@ def _bars(
         "side, each cross one seed. Higher is better at ↑, lower at ↓.",
         plots.score_bars(bars, up_to_one),
     )
-    return drawing.write_section(figure, workdir) + _numbers(bars)
+    return drawing.write_section(figure, workdir, _numbers(bars))
 
 
 def _numbers(bars: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
@@ -259,11 +288,18 @@ def _pair_sections(groups: Sequence[Group], workdir: pathlib.Path) -> Iterator[s
                     if None not in point:
                         points.setdefault(group.label, []).append(point)
             if not points:
-                yield markup.section(pair.title, f"Not drawn: {pair.missing}")
+                yield markup.section(
+                    pair.name, pair.title, f"Not drawn: {pair.missing}"
+                )
                 continue
             content = plots.scatter(points, pair.x_name, pair.y_name)
             figure = Figure(pair.name, pair.title, pair.caption, content)
             yield drawing.write_section(figure, workdir)
+
+
+def _curve_sections(groups: Sequence[Group], workdir: pathlib.Path) -> Iterator[str]:
+    found = compared_curves({group.label: group.folders for group in groups})
+    return (drawing.write_section(section, workdir) for section in found)
 
 
 def _picture_sections(groups: Sequence[Group], workdir: pathlib.Path) -> Iterator[str]:
@@ -337,4 +373,4 @@ def _panels(
     together = grids.png(grids.panels(titled, _COLUMNS))
     files.write_bytes(workdir / f"{section.name}.png", together)
     body = markup.panels(list(contents.items()))
-    return markup.section(section.title, section.caption, body)
+    return markup.section(section.name, section.title, section.caption, body)

@@ -70,7 +70,9 @@ def _(section: sections.HeatMap) -> Drawn:
 
 @draw.register
 def _(section: sections.Bars) -> Drawn:
-    content = plots.bar_groups(section.bars, section.x_name, section.y_name)
+    content = plots.bar_groups(
+        section.bars, section.x_name, section.y_name, section.names
+    )
     return _picture(section, content)
 
 
@@ -93,12 +95,17 @@ def _(section: sections.Text) -> Drawn:
     return Drawn(f"<pre>{html.escape(section.text)}</pre>")
 
 
-def write_section(section: Section, folder: pathlib.Path) -> str:
-    """Draws a section, writes its file to `folder`, and returns its HTML."""
+def write_section(section: Section, folder: pathlib.Path, more: str = "") -> str:
+    """Draws a section, writes its file to `folder`, and returns its HTML.
+
+    `more` is HTML that follows the drawing.
+    """
     drawn = draw(section)
     if drawn.kind:
         files.write_bytes(folder / f"{section.name}.{drawn.kind}", drawn.content)
-    return markup.section(section.title, section.caption, drawn.html)
+    return markup.section(
+        section.name, section.title, section.caption, drawn.html + more
+    )
 
 
 def write_parts(

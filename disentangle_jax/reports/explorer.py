@@ -13,6 +13,7 @@ import functools
 import http.server
 import importlib.resources
 import json
+import re
 import secrets
 import socketserver
 import threading
@@ -37,6 +38,7 @@ from disentangle_jax.reports.requests import (
     parse_place,
 )
 
+_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:\d{1,5})?")
 _MAX_JSON = 64 * 1024
 _MAX_UPLOAD = 8 * 1024 * 1024
 _PICKS = 12
@@ -78,12 +80,19 @@ class Subject:
         return sum(self.groups)
 
 
-def explore(models: Iterable[evaluation.Trained]) -> None:
-    """Serves the explorer of trained models until Ctrl-C."""
+def explore(models: Iterable[evaluation.Trained], port: int = 0) -> None:
+    """Serves the explorer of trained models until Ctrl-C; port 0 takes a free one."""
     try:
-        with Explorer([_subject(model) for model in models]) as server:
+        with Explorer([_subject(model) for model in models], port) as server:
+            port = server.server_port
             print(f"explorer: {server.url}", flush=True)
-            print("Open this address in a browser here. Ctrl-C stops it.", flush=True)
+            print(
+                "Open this address in a browser here. On a remote machine, run\n"
+                f"  ssh -L {port}:127.0.0.1:{port} REMOTE_MACHINE\n"
+                "where the browser is, and open the same address there. Ctrl-C stops "
+                "it.",
+                flush=True,
+            )
             server.serve_forever()
     except KeyboardInterrupt:
         print("\nexplorer: ended", flush=True)
@@ -111,12 +120,13 @@ class Explorer(http.server.ThreadingHTTPServer):
 
     Args:
       models: at least one; all take images of one size.
+      port: port to listen on; 0 for a free one.
     """
 
     daemon_threads = True
     request_queue_size = 128  # Connections that may wait to be accepted.
 
-    def __init__(self, models: Sequence[Subject]):
+    def __init__(self, models: Sequence[Subject], port: int = 0):
         self.models = models
         self.token = secrets.token_urlsafe(24)
         self._lock = threading.Lock()
@@ -126,7 +136,13 @@ class Explorer(http.server.ThreadingHTTPServer):
         # Compiles what a slider, an upload and a button need before the page opens.
         self.hybrid(models[0], self.encode(models[0], models[0].images[0]), 0)
         self.decode(models[0], models[0].bank[0])
-        super().__init__(("127.0.0.1", 0), _Handler)
+        try:
+            super().__init__(("127.0.0.1", port), _Handler)
+        except OSError as error:
+            raise ValueError(
+                f"explore: port {port} cannot be used ({error.strerror}); choose "
+                "another --port, or none."
+            ) from None
 
     def server_bind(self) -> None:
         # HTTPServer's own method would ask the name service for the address's name.
@@ -134,13 +150,8 @@ class Explorer(http.server.ThreadingHTTPServer):
         self.server_name, self.server_port = self.server_address[:2]
 
     @property
-    def hosts(self) -> tuple[str, str]:
-        """Allowed values of the Host header."""
-        return f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}"
-
-    @property
     def url(self) -> str:
-        return f"http://{self.hosts[0]}/{self.token}/"
+        return f"http://127.0.0.1:{self.server_port}/{self.token}/"
 
     # One call at a time: a model uses all cores, and there are several threads.
 
@@ -198,12 +209,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, kind, content)
 
     def _check_sender(self) -> None:
-        if self.headers.get_all("Host", []) not in [[h] for h in self.server.hosts]:
-            raise Refusal(
-                HTTPStatus.FORBIDDEN, f"host: must be {self.server.hosts[0]}."
-            )
-        origin = self.headers.get("Origin")
-        if origin not in (None, *(f"http://{host}" for host in self.server.hosts)):
+        # Any port: an SSH tunnel may begin at another one than it ends at.
+        hosts = self.headers.get_all("Host", [])
+        if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
+            raise Refusal(HTTPStatus.FORBIDDEN, "host: must be 127.0.0.1 or localhost.")
+        if self.headers.get("Origin") not in (None, f"http://{hosts[0]}"):
             raise Refusal(HTTPStatus.FORBIDDEN, "origin: another site's page may not.")
 
     def _route(self, method: str) -> tuple[str, bytes]:

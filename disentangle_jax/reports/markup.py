@@ -1,43 +1,41 @@
-"""HTML pages of one file, with their style and images inside."""
+"""HTML pages of one file, with their style, script and images inside."""
 
 import base64
 import html
+import importlib.resources
 import re
 from collections.abc import Iterable, Sequence
 
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1c2733; margin: 0 auto;
-       max-width: 52rem; padding: 1rem; overflow-wrap: break-word; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-h3 { font-size: 1rem; margin: 1rem 0 0; }
-img { max-width: 100%; height: auto; display: block; margin: .5rem 0; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-td, th { text-align: left; padding: .3rem .5rem; border-bottom: 1px solid #d6dde4;
-         vertical-align: top; }
-td.number { text-align: right; font-variant-numeric: tabular-nums;
-            white-space: nowrap; }
-.caption { color: #4a5865; }
-.panels { display: grid; gap: 1rem; align-items: start;
-          grid-template-columns: repeat(auto-fit, minmax(min(100%, 16rem), 1fr)); }
-pre { overflow-x: auto; background: #f3f5f7; padding: .75rem; font-size: .8rem; }
-"""
-
 _BREAK = re.compile(r"([._,])(?!\d)")
 _CODE = re.compile(r"`([^`]+)`")
+_HEADING = re.compile(r'<section id="([^"]+)"><h2>(.*?)</h2>')
 
 
 def page(title: str, sections: Iterable[str]) -> str:
     """Returns a page that needs no other file and loads nothing.
 
+    A list of its sections comes first, or beside them on wide screens. Images are
+    enlarged by a click; tables can be sorted and saved as CSV.
+
     Args:
       title: plain text.
       sections: HTML, as the functions below return it.
     """
+    body = "".join(sections)
+    links = "".join(
+        f'<li><a href="#{name}">{heading}</a></li>'
+        for name, heading in _HEADING.findall(body)
+    )
+    folder = importlib.resources.files(__package__)
+    style = folder.joinpath("page.css").read_text(encoding="utf-8")
+    script = folder.joinpath("page.js").read_text(encoding="utf-8")
     return (
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>"
-        f"<body><h1>{html.escape(title)}</h1>{''.join(sections)}</body></html>"
+        f"<title>{html.escape(title)}</title><style>{style}</style></head><body>"
+        f"<nav><details open><summary>Contents</summary><ul>{links}</ul></details>"
+        f"</nav><main><h1>{html.escape(title)}</h1>{body}</main>"
+        f"<script>{script}</script></body></html>"
     )
 
 
@@ -48,13 +46,20 @@ def image(name: str, content: bytes) -> str:
     return f'<img alt="{html.escape(name)}" src="data:image/{kind};base64,{encoded}">'
 
 
-def section(title: str, caption: str, body: str = "") -> str:
-    """Returns a heading, a caption in plain words, and HTML below them."""
-    caption = _CODE.sub(r"<code>\1</code>", html.escape(caption))
-    return (
-        f"<section><h2>{html.escape(title)}</h2>"
-        f"<p class=caption>{caption}</p>{body}</section>"
-    )
+def section(name: str, title: str, caption: str, body: str = "") -> str:
+    """Returns a heading, a caption in plain words, and HTML below them.
+
+    Links lead to the section by ``#name``.
+    """
+    if caption:
+        body = f"<p class=caption>{inline(caption)}</p>{body}"
+    heading = f"<h2>{html.escape(title)}</h2>"
+    return f'<section id="{html.escape(name)}">{heading}{body}</section>'
+
+
+def inline(text: str) -> str:
+    """Returns plain text as HTML; words in backticks are code."""
+    return _CODE.sub(r"<code>\1</code>", html.escape(text))
 
 
 def panels(titled: Sequence[tuple[str, bytes]]) -> str:
@@ -84,4 +89,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], number: int) -> st
         f"<tr>{''.join(cell(*place) for place in enumerate(row))}</tr>" for row in rows
     )
     titles = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-    return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
+    return (
+        f"<div class=scroll><table><thead><tr>{titles}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )

@@ -4,10 +4,9 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
-from disentangle_jax import evaluation, training
-from disentangle_jax.evaluation.sections import Lines, Section, Table, Text
+from disentangle_jax import evaluation
+from disentangle_jax.evaluation.sections import Section, Table, Text
+from disentangle_jax.reports.curves import run_curves
 from disentangle_jax.reports.drawing import write_parts
 from disentangle_jax.reports.scores import failures, format_value, run_sections
 
@@ -43,7 +42,7 @@ def write(workdir: pathlib.Path) -> pathlib.Path:
     parts = (
         *_score_sections(scores),
         *run_sections(workdir, scores),
-        _loss(workdir),
+        *run_curves(workdir),
     )
     return write_parts(workdir, title, parts, {name: scores[name] for name in _RECIPE})
 
@@ -68,16 +67,3 @@ def _score_sections(scores: Mapping[str, Any]) -> Iterator[Section]:
         caption = "Scores that are not defined for these codes and factors, and sizes."
         title = "Scores that were not computed as configured"
         yield Text("errors", title, caption, "\n".join(lines))
-
-
-def _loss(workdir: pathlib.Path) -> Lines:
-    rows = training.read_metrics(workdir)
-    losses = [np.nan if row["loss"] is None else row["loss"] for row in rows]
-    return Lines(
-        "loss",
-        "Training loss",
-        "Mean loss of the steps between two rows of metrics.jsonl.",
-        {"loss": ([row["step"] for row in rows], losses)},
-        "step",
-        "loss",
-    )

@@ -14,18 +14,29 @@ _WIDTH = 5.0
 
 
 def curves(
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float] | np.ndarray]],
     x_name: str,
     y_name: str,
 ) -> bytes:
-    """Returns curves, ``{name: (x, y)}``; NaN leaves a gap."""
+    """Returns curves, ``{name: (x, y)}``; NaN leaves a gap.
+
+    Where ``y`` is ``[seeds, n]``, a curve is the mean, with a band of one standard
+    deviation (n − 1) to either side.
+    """
     figure = new_figure(2.6)
     axes = figure.add_subplot(xlabel=x_name, ylabel=y_name)
     for place, (name, (x, y)) in enumerate(curves.items()):
-        axes.plot(x, y, color=f"C{place % 10}", label=name)
+        colour, seeds = f"C{place % 10}", np.atleast_2d(np.asarray(y, float))
+        mean = seeds.mean(axis=0)
+        # There are ten colours.
+        style = ("-", "--", ":")[place // 10 % 3]
+        axes.plot(x, mean, style, color=colour, label=name)
+        if len(seeds) > 1:
+            spread = seeds.std(axis=0, ddof=1)
+            axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.2)
     axes.grid(alpha=0.3)
     if len(curves) > 1:
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, ncols=1 + (len(curves) > 5))
     return png(figure)
 
 
@@ -70,18 +81,22 @@ def correlation_map(
 
 
 def bar_groups(
-    groups: Mapping[str, Sequence[float]], x_name: str, y_name: str
+    groups: Mapping[str, Sequence[float]],
+    x_name: str,
+    y_name: str,
+    names: Sequence[str] = (),
 ) -> bytes:
-    """Returns groups of bars side by side, ``{group: heights}``."""
+    """Returns groups of bars side by side, ``{group: heights}``, perhaps with names."""
     figure = new_figure(2.6)
     axes = figure.add_subplot(xlabel=x_name, ylabel=y_name)
     start = 0
     for name, heights in groups.items():
         axes.bar(range(start, start + len(heights)), heights, label=name)
         start += len(heights)
-    axes.set_xticks([])
-    axes.margins(y=0.25)  # Leaves space for the legend.
-    axes.legend(fontsize=8, loc="upper right", ncols=len(groups))
+    axes.set_xticks(range(len(names)), names, rotation=90 if names else 0, fontsize=8)
+    if len(groups) > 1:
+        axes.margins(y=0.25)  # Leaves space for the legend.
+        axes.legend(fontsize=8, loc="upper right", ncols=len(groups))
     return png(figure)
 
 

@@ -2,8 +2,8 @@
 
 ``disentangle results RUN --to=DIR`` stores every model of a run or protocol as a row of
 ``DIR/NAME.csv``, with its config, commit, hardware, training time and scores. The page
-``RESULTS.md`` beside DIR is made from these files and from ``findings.py`` there, which
-lists :class:`Finding`: no number is written by hand.
+``RESULTS.md`` beside DIR is made from these files and from ``findings*.py`` there,
+which list :class:`Finding`: no number is written by hand.
 """
 
 import csv
@@ -142,6 +142,21 @@ class Verdict:
     paper: str
 
 
+def verdict(yes: bool, partly: bool, ours: str, paper: str) -> Verdict:
+    """Returns a verdict that is "yes" or, where only `partly` is true, "partly"."""
+    return Verdict("yes" if yes else "partly" if partly else "no", ours, paper)
+
+
+def field(row: Row, name: str, default: Any = None) -> Any:
+    """Returns a field of a model's config; `default` where it is not in the row."""
+    return json.loads(row["fields"]).get(name, default)
+
+
+def stage(row: Row) -> str:
+    """Returns the stage of its protocol that a model belongs to."""
+    return row["model"].split("/")[0]
+
+
 @dataclasses.dataclass(frozen=True)
 class Finding:
     """A claim of a paper, and how our results bear on it.
@@ -185,16 +200,25 @@ def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def load(folder: pathlib.Path) -> list[tuple[Finding, dict[str, Group]]]:
-    """Returns the findings of ``findings.py`` beside `folder` that have results."""
-    path = folder.parent / "findings.py"
-    if not path.is_file():
+    """Returns the findings of ``findings*.py`` beside `folder` that have results."""
+    paths = sorted(folder.parent.glob("findings*.py"))
+    if not paths:
+        path = folder.parent / "findings.py"
         raise ValueError(f"results: there is no file {path} that lists the findings.")
-    findings = runpy.run_path(str(path))["FINDINGS"]
     return [
         (finding, _groups(finding, folder))
-        for finding in findings
-        if (folder / f"{finding.file}.csv").exists()
+        for path in paths
+        for finding in runpy.run_path(str(path))["FINDINGS"]
+        if _has_results(finding, folder / f"{finding.file}.csv")
     ]
+
+
+def _has_results(finding: Finding, path: pathlib.Path) -> bool:
+    """Returns whether a CSV file exists and has the numbers of the finding's table."""
+    if not path.exists():
+        return False
+    header = next(csv.reader(io.StringIO(path.read_text())))
+    return set(finding.columns) <= set(header)
 
 
 def summary(loaded: Sequence[tuple[Finding, Mapping[str, Group]]]) -> str:

@@ -47,7 +47,10 @@ def matrices(
 
 
 def distributions(
-    panels: Mapping[str, Mapping[str, np.ndarray]], *, label: str = ""
+    panels: Mapping[str, Mapping[str, np.ndarray]],
+    *,
+    label: str = "",
+    same_groups: bool = True,
 ) -> bytes:
     """Returns a column of points and a box per group, panels below each other.
 
@@ -55,14 +58,17 @@ def distributions(
       panels: ``{title: {group: values}}``; NaN values are left out. The box spans the
         quartiles, its line is the median.
       label: label of the horizontal axis.
+      same_groups: all panels have the same groups, which only the last one names; else
+        each panel names its own.
     """
-    figure = new_figure(1.75 * len(panels) + 0.8)
-    grid = figure.subplots(len(panels), squeeze=False, sharex=True)[:, 0]
-    names = list(dict.fromkeys(name for groups in panels.values() for name in groups))
+    figure = new_figure((1.75 if same_groups else 2.05) * len(panels) + 0.8)
+    grid = figure.subplots(
+        len(panels), squeeze=False, sharex=same_groups, sharey=not same_groups
+    )[:, 0]
     rng = np.random.default_rng(0)
     for axes, (title, groups) in zip(grid, panels.items()):
-        for place, name in enumerate(names):
-            values = np.ravel(groups.get(name, ()))
+        for place, values in enumerate(groups.values()):
+            values = np.ravel(values)
             values = values[np.isfinite(values)]
             if not len(values):
                 continue
@@ -78,7 +84,9 @@ def distributions(
         axes.set_title(title, loc="left", fontsize=9)
         axes.tick_params(labelsize=8)
         axes.grid(axis="y", alpha=0.3)
-    grid[-1].set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
+        if axes is grid[-1] or not same_groups:
+            turned = {"rotation": 40, "ha": "right"} if same_groups else {}
+            axes.set_xticks(range(len(groups)), list(groups), fontsize=8, **turned)
     grid[-1].set_xlabel(label)
     return png(figure)
 
@@ -86,26 +94,27 @@ def distributions(
 def strength_curves(
     panels: Mapping[str, Mapping[str, Sequence[np.ndarray]]], y_name: str
 ) -> bytes:
-    """Returns curves over the hyperparameter values of methods, in increasing order.
+    """Returns curves over the hyperparameter values of methods.
 
     Args:
-      panels: ``{title: {method: (value, low, high)}}``, each ``[hyperparameter
-        values]``; the band spans low to high.
+      panels: ``{title: {method: (x, value, low, high)}}``, each ``[hyperparameter
+        values]``; the band spans low to high. The horizontal axis is logarithmic where
+        all x are positive.
       y_name: label of the vertical axis, which the panels share.
     """
     figure = new_figure(2.1 * len(panels) + 0.7)
     grid = figure.subplots(len(panels), squeeze=False, sharex=True, sharey=True)[:, 0]
     for axes, methods in zip(grid, panels.values()):
-        for number, (method, (value, low, high)) in enumerate(methods.items()):
-            places = np.arange(1, len(value) + 1)
+        for number, (method, (x, value, low, high)) in enumerate(methods.items()):
             colour = f"C{number % 10}"
-            axes.plot(places, value, "o-", color=colour, label=method, ms=4)
-            axes.fill_between(places, low, high, color=colour, alpha=0.15, lw=0)
-    longest = max(len(v[0]) for methods in panels.values() for v in methods.values())
-    grid[-1].set_xticks(range(1, longest + 1))
-    return _labelled(
-        figure, panels, "hyperparameter value, in increasing order", y_name
-    )
+            axes.plot(x, value, "o-", color=colour, label=method, ms=4)
+            axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
+    places = {x for methods in panels.values() for v in methods.values() for x in v[0]}
+    if min(places) > 0:
+        grid[-1].set_xscale("log")
+        grid[-1].xaxis.set_major_formatter("{x:g}")
+        grid[-1].xaxis.set_minor_formatter("")
+    return _labelled(figure, panels, "hyperparameter value", y_name)
 
 
 def clouds(

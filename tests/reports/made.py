@@ -20,6 +20,7 @@ def scores(
     fid=None,
     groups=(1, 2),
     evaluators=EVALUATORS,
+    dataset="made",
     **method,
 ):
     made = {
@@ -51,7 +52,7 @@ def scores(
         "config": {
             "model": {"name": model},
             "method": {"name": "<b>&ae", **method},
-            "data": {"name": "made", "seed": seed},
+            "data": {"name": dataset, "seed": seed},
             "train": {"seed": seed, "num_steps": 7},
             "eval": {"seed": 0, "scores": ["mig", "dci"]},
         },

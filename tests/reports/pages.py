@@ -46,7 +46,10 @@ class Page(html.parser.HTMLParser):
 def check_self_contained(text):
     """Fails where a page would ask anyone for anything, or is not fit for a phone."""
     page = Page(text)
-    assert all(source.startswith("data:image/") for source in page.sources)
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert len(set(ids)) == len(ids)
+    inside = {f"#{name}" for name in ids}
+    assert all(s.startswith("data:image/") or s in inside for s in page.sources)
     assert "url(" not in text and "@import" not in text
     names = {
         value for tag, name, value in page.attributes if (tag, name) == ("meta", "name")

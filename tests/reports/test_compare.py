@@ -59,6 +59,7 @@ def test_page_shows_all_models_and_needs_nothing_else(runs, tmp_path, capsys):
     assert saved == {
         "scores",
         "errors",
+        "loss_curves",
         "traversals_1",
         "traversals_2",
         "mi",
@@ -85,6 +86,19 @@ def test_loss_and_fid_are_drawn_where_runs_hold_both(tmp_path, monkeypatch):
     assert "Not drawn" not in page.text
     assert "evaluated on 20 + 10 examples, fid on 50" in page.text
     assert "fid.hybrid ↓" in page.text and "22.5000" in page.text  # 3 · 7.5.
+
+
+def test_different_datasets_give_a_warning(tmp_path):
+    one = made.run(tmp_path / "a")
+    other = made.run(tmp_path / "b", dataset="other")
+    same = made.run(tmp_path / "c", seed=1)
+    page = Page(reports.write_comparison([one, same], tmp_path / "out").read_text())
+    assert "cannot be compared" not in page.text
+    with pytest.warns(UserWarning, match="have different datasets"):
+        path = reports.write_comparison([one, other], tmp_path / "out")
+    page = Page(path.read_text())
+    assert "differ in data.name (made, other): their scores cannot" in page.text
+    assert ("p", "class", "warning") in page.attributes
 
 
 def test_models_that_saw_the_same_images_share_their_row():

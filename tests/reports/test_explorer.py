@@ -243,7 +243,7 @@ def test_other_hosts_and_other_sites_are_refused(server):
     rebound = request(server, "", headers={"Host": f"evil.example:{port}"})
     assert (rebound.status, rebound.body) == (
         403,
-        f"host: must be 127.0.0.1:{port}.\n".encode(),
+        b"host: must be 127.0.0.1 or localhost.\n",
     )
     assert request(server, "", headers={"Host": f"localhost:{port}"}).status == 200
     asked = {"code": CODE}
@@ -252,6 +252,28 @@ def test_other_hosts_and_other_sites_are_refused(server):
         assert (answer.status, answer.body[:7]) == (403, b"origin:")
     own = {"Origin": f"http://127.0.0.1:{port}"}
     assert request(server, "0/decode", asked, headers=own).status == 200
+    # An SSH tunnel may begin at another port; the page's own addresses are relative.
+    tunnel = {"Host": "localhost:9000", "Origin": "http://localhost:9000"}
+    assert request(server, "0/decode", asked, headers=tunnel).status == 200
+    other = {"Host": f"localhost:{port}", "Origin": "http://localhost:9000"}
+    assert request(server, "0/decode", asked, headers=other).status == 403
+
+
+def test_a_chosen_port_is_used_and_a_taken_one_refused(server):
+    with pytest.raises(ValueError, match=f"port {server.server_port} cannot be used"):
+        Explorer(server.models, server.server_port)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    other = Explorer(server.models, port)
+    other.server_close()
+    assert other.server_port == port
+
+
+def test_no_image_is_shown_before_the_first_answer(server):
+    page = Page(request(server, "").body.decode())
+    hidden = [tag for tag, name, _ in page.attributes if name == "hidden"]
+    assert hidden.count("figure") == 2 and "Loading" in page.text
 
 
 @pytest.mark.parametrize(
@@ -280,7 +302,7 @@ def test_short_bodies_get_400(server, monkeypatch, ending):
     monkeypatch.setattr(explorer._Handler, "timeout", 0.3)
     with socket.create_connection(("127.0.0.1", server.server_port), 20) as client:
         client.sendall(
-            f"POST /{server.token}/0/decode HTTP/1.1\r\nHost: {server.hosts[0]}\r\n"
+            f"POST /{server.token}/0/decode HTTP/1.1\r\nHost: localhost\r\n"
             "Content-Length: 100\r\n\r\n{".encode()
         )
         if ending == "closed":

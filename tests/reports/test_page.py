@@ -34,13 +34,25 @@ def workdir(tmp_path_factory):
 
 def test_page_is_self_contained_and_holds_each_picture(workdir):
     page = check_self_contained((workdir / "report.html").read_text())
-    images = [base64.b64decode(s.partition(",")[2]) for s in page.sources]
+    embedded = [s for s in page.sources if not s.startswith("#")]
+    images = [base64.b64decode(s.partition(",")[2]) for s in embedded]
     pictures = (*workdir.glob("*.png"), *workdir.glob("*.webp"))
     assert {p.name for p in pictures} == FILES
     assert sorted(images) == sorted(p.read_bytes() for p in pictures)
     for content in images:
         Image.open(io.BytesIO(content)).verify()
     assert "an older version" not in page.text
+
+
+def test_page_lists_its_sections_and_its_tables_scroll(workdir):
+    text = (workdir / "report.html").read_text()
+    page = check_self_contained(text)
+    sections = [v for tag, n, v in page.attributes if (tag, n) == ("section", "id")]
+    linked = [v for tag, n, v in page.attributes if (tag, n) == ("a", "href")]
+    assert linked == [f"#{name}" for name in sections]
+    assert linked[0] == "#scores" and linked[-1] == "#recipe"
+    assert text.count("<table>") == text.count("<div class=scroll><table>") > 0
+    assert "large.showModal()" in text and "text/csv" in text
 
 
 def test_page_and_table_show_each_score_and_the_recipe(workdir):

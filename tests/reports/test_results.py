@@ -1,5 +1,6 @@
 """Results are stored as rows, and the page of findings is made from them alone."""
 
+import json
 import pathlib
 import re
 import runpy
@@ -7,6 +8,7 @@ import runpy
 import pytest
 
 from disentangle_jax import commands
+from disentangle_jax import config as config_lib
 from disentangle_jax.reports import results
 
 STUDIES = pathlib.Path(__file__).parents[2] / "configs" / "studies"
@@ -59,6 +61,97 @@ def test_published_page_and_readme_equal_the_rows():
 
 
 def test_commands_of_findings_exist():
-    for finding in runpy.run_path(str(STUDIES / "findings.py"))["FINDINGS"]:
-        path = re.search(r"configs/[\w/]+\.py", finding.command).group()
-        assert (STUDIES.parents[1] / path).exists()
+    paths = sorted(STUDIES.glob("findings*.py"))
+    for finding in (f for p in paths for f in runpy.run_path(str(p))["FINDINGS"]):
+        path = re.search(r"configs/[\w/]+\.py(:\w+)?", finding.command).group()
+        config_lib.load(str(STUDIES.parents[1] / path))
+
+
+def rule(command):
+    """Returns the function that makes groups of rows and the rule of a finding."""
+    paths = sorted(STUDIES.glob("findings*.py"))
+    every = [f for p in paths for f in runpy.run_path(str(p))["FINDINGS"]]
+    finding = next(f for f in every if f.command.endswith(command))
+
+    def judged(*rows):
+        groups = {}
+        for model, fields, numbers in rows:
+            row = {"model": model, "fields": json.dumps(fields)}
+            row |= {name: str(value) for name, value in numbers.items()}
+            groups.setdefault(finding.lines(row), []).append(row)
+        return finding.judge({n: results.Group(g) for n, g in groups.items()})
+
+    return judged
+
+
+def test_extrapolation_compares_what_each_half_closes():
+    judged = rule("extrapolation.py:mini")
+
+    def rows(**errors):
+        return [
+            (f"{system}/{part}/lanes/seed=1", {}, {"novel_mse_x1000": error})
+            for system in ("sae-12", "ae")
+            for part, error in errors.items()
+        ]
+
+    found = judged(*rows(first=11.0, encoder=7.0, decoder=2.0, both=1.0))
+    assert found.holds == "yes" and "sae-12 0.90 and 0.40" in found.ours
+    assert judged(*rows(first=11, encoder=2, decoder=3, both=1)).holds == "no"
+
+
+def test_capacity_needs_the_order_of_the_paper():
+    judged = rule("capacity.py:mini")
+
+    def rows(**first):
+        return [
+            (
+                f"capacity-{capacity}/lanes/seed=1",
+                {},
+                {f"known.{n}": 0.5 * (capacity >= at) for n, at in first.items()},
+            )
+            for capacity in (5, 10, 15, 20)
+        ]
+
+    found = judged(*rows(x=5, y=5, scale=10, shape=15, orientation=99))
+    assert found.holds == "yes" and "orientation never" in found.ours
+    found = judged(*rows(x=5, y=5, scale=15, shape=10, orientation=20))
+    assert found.holds == "partly"
+    found = judged(*rows(x=10, y=10, scale=5, shape=15, orientation=20))
+    assert found.holds == "no"
+
+
+def test_topics_and_terms_are_grouped_by_their_weights():
+    judged = rule("topics.py:mini")
+    vae = {"active_topics": 50, **dict.fromkeys(_CORRELATIONS, 0.5)}
+    hfvae = {"active_topics": 8, **dict(zip(_CORRELATIONS, (0.4, 0.6)))}
+    weights = {"method.beta": 0.1, "method.gamma": 4.0}
+    rows = [("prodlda/a", {"method.beta": 1.0}, vae), ("prodlda/b", weights, hfvae)]
+    assert judged(*rows).holds == "yes"
+    rows[1] = ("prodlda/b", weights, {**hfvae, "active_topics": 50})
+    assert judged(*rows).holds == "no"
+    judged = rule("elbo_terms.py:mini")
+    rows = [("terms/a", {}, {"information": 5, "evidence": -170, "marginal": 0})]
+    for removed, values in (
+        ("identifiability", (0, -200, 0)),
+        ("information", (9, -160, 0)),
+        ("evidence", (5, -500, 0)),
+        ("marginal", (5, -170, 6)),
+    ):
+        numbers = dict(zip(("information", "evidence", "marginal"), values))
+        rows.append(("terms/b", {f"method.{removed}": 0.0}, numbers))
+    assert judged(*rows).holds == "yes"
+
+
+_CORRELATIONS = ("topic_correlation.within", "topic_correlation.between")
+
+
+def test_relations_are_judged_at_the_largest_tau():
+    judged = rule("relations.py:shapes3d_mini")
+
+    def row(tau, region, chain):
+        numbers = {"regions.accuracy": region}
+        numbers |= {f"relations.prior.{depth}": chain for depth in (1, 10)}
+        return f"absae/lanes/tau={tau}", {"method.tau": tau}, numbers
+
+    assert judged(row(10.0, 0.2, 0.5), row(30.0, 0.4, 0.75)).holds == "yes"
+    assert judged(row(10.0, 0.9, 0.9), row(30.0, 0.3, 0.5)).holds == "partly"

@@ -1,0 +1,237 @@
+"""The reference of the library as static HTML, from its docstrings.
+
+A page per package: its docstring, the tables of its definitions, and every public
+function and class. Links lead to other names of the library. Equations stay as LaTeX.
+"""
+
+import html
+import importlib
+import inspect
+import itertools
+import pathlib
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from disentangle_jax import files
+from disentangle_jax.reports import markup
+
+_ROOT = "disentangle_jax."
+_MARKS = re.compile(r"``(.+?)``|:(\w+):`(.+?)`|`(.+?)`", re.DOTALL)
+_EMPHASIS = re.compile(r"(?<![\w*])\*(\w[^*]*?)\*(?![\w*])")
+_FIELD = re.compile(r"([*\w][\w*, .]*): ?(.*)", re.DOTALL)
+_PREFIXES = re.compile(r"\b(disentangle_jax|collections|typing)\.(\w+\.)*")
+
+
+class Listing(NamedTuple):
+    """The table of the definitions of one kind, which their package's page shows.
+
+    Attributes:
+      title: heading of the table.
+      rows: its head, then a row per definition, whose name comes first.
+      about: name to the text of one definition; None where the row says everything.
+    """
+
+    title: str
+    rows: Iterable[Sequence[str]]
+    about: Callable[[str], str] | None = None
+
+
+def write(
+    folder: pathlib.Path, packages: Sequence[str], listings: Mapping[str, Listing]
+) -> pathlib.Path:
+    """Writes the reference; returns the path of ``index.html``.
+
+    Args:
+      folder: folder to write to; created where it does not exist.
+      packages: names of the subpackages to document.
+      listings: tables by the name of their page: a package, or a page of its own.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    modules = {name: importlib.import_module(_ROOT + name) for name in packages}
+    addresses = {name: f"{name}.html" for name in modules}
+    for name, module in modules.items():
+        addresses |= {f"{name}.{n}": f"{name}.html#{n}" for n in public(module)}
+    pages = [*modules, *(name for name in listings if name not in modules)]
+    links = " · ".join(f'<a href="{name}.html">{name}</a>' for name in pages)
+    top = f'<p><a href="index.html">Reference</a>: {links}</p>'
+    for name in pages:
+        body = [top, *_page(name, modules.get(name), listings.get(name), addresses)]
+        files.write_text(folder / f"{name}.html", markup.page(name, body))
+    summaries = "".join(
+        f'<li><a href="{name}.html">{name}</a>: '
+        f"{markup.inline(inspect.getdoc(module).partition(chr(10))[0])}</li>"
+        for name, module in modules.items()
+    )
+    tables = "".join(
+        f'<li><a href="{name}.html#table-{name}">{html.escape(one.title)}</a></li>'
+        for name, one in listings.items()
+    )
+    index = [
+        markup.section("packages", "Packages", "", f"<ul>{summaries}</ul>"),
+        markup.section("tables", "Tables", "", f"<ul>{tables}</ul>"),
+    ]
+    path = folder / "index.html"
+    files.write_text(path, markup.page("Reference of disentangle_jax", index))
+    return path
+
+
+def public(module: ModuleType) -> dict[str, Any]:
+    """Returns the public functions and classes of a module by name.
+
+    A package offers what it imports from its modules, a module what it defines.
+    """
+    place = module.__name__ if hasattr(module, "__path__") else f"{module.__name__} "
+    return {
+        name: value
+        for name, value in sorted(vars(module).items())
+        if not name.startswith("_")
+        and (inspect.isroutine(value) or inspect.isclass(value))
+        and f"{getattr(value, '__module__', '')} ".startswith(place)
+    }
+
+
+def _page(
+    name: str,
+    module: ModuleType | None,
+    listing: Listing | None,
+    addresses: Mapping[str, str],
+) -> Iterator[str]:
+    def shown(value: Any) -> str:
+        return to_html(inspect.getdoc(value) or "", name, addresses)
+
+    if module is not None:
+        yield markup.section("about-", "About", "", shown(module))
+    if listing is not None:
+        head, *rows = listing.rows
+        table = markup.table(head, rows, number=-1)
+        for row in rows if listing.about else ():
+            about = html.escape(listing.about(row[0]))
+            table += f'<h3 id="about-{row[0]}">{row[0]}</h3><pre>{about}</pre>'
+        yield markup.section(f"table-{name}", listing.title, "", table)
+    for public_name, value in public(module).items() if module is not None else ():
+        body = f"<pre>{html.escape(signature(value, public_name))}</pre>{shown(value)}"
+        for member, function in _members(value):
+            body += f"<h3><code>{html.escape(member)}</code></h3>{shown(function)}"
+        yield markup.section(public_name, public_name, "", body)
+
+
+def _members(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the signatures of the public methods that a class defines."""
+    for name, member in vars(value).items() if inspect.isclass(value) else ():
+        if name.startswith("_") or not (inspect.getdoc(member) or "").strip():
+            continue
+        if isinstance(member, property):
+            yield name, member
+        elif inspect.isfunction(member) and member.__module__.startswith(_ROOT):
+            yield signature(member, name), member
+
+
+def signature(value: Any, name: str) -> str:
+    """Returns how a function or class is called, one argument per line if long."""
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return name
+    parameters = [
+        p.replace(default=_Name(p.default.__name__)) if callable(p.default) and
+        p.default is not p.empty else p
+        for p in found.parameters.values()
+    ]  # fmt: skip
+    found = found.replace(parameters=parameters)
+    text = _PREFIXES.sub("", f"{name}{found}")
+    if len(text) <= 88:
+        return text
+    end = "" if found.return_annotation is found.empty else text[text.rindex(" -> ") :]
+    lines, keywords = [], False
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and not keywords:
+            keywords = True
+            lines.append("*")
+        lines.append(_PREFIXES.sub("", str(p)))
+    return f"{name}(\n" + "".join(f"    {line},\n" for line in lines) + f"){end}"
+
+
+class _Name(str):
+    """A text whose representation has no quotes: the name of a default value."""
+
+    __repr__ = str.__str__
+
+
+def to_html(text: str, package: str, addresses: Mapping[str, str]) -> str:
+    """Returns a docstring as HTML.
+
+    Args:
+      text: the docstring, without its indentation.
+      package: package whose names it may use without a prefix.
+      addresses: addresses of the names that become links.
+    """
+
+    def inline(text: str) -> str:
+        def mark(found: re.Match) -> str:
+            code, role, name, plain = found.groups()
+            shown = code or name or plain
+            target = html.unescape(shown).removeprefix(_ROOT).removesuffix("()")
+            address = addresses.get(f"{package}.{target}") or addresses.get(target)
+            if code or role == "math" or address is None:
+                return f"<code>{shown}</code>"
+            return f'<a href="{address}"><code>{shown}</code></a>'
+
+        parts = []  # Emphasis is looked for between codes only.
+        last = 0
+        text = html.escape(text, quote=False)
+        for found in _MARKS.finditer(text):
+            parts += [_EMPHASIS.sub(r"<em>\1</em>", text[last : found.start()])]
+            parts += [mark(found)]
+            last = found.end()
+        return "".join([*parts, _EMPHASIS.sub(r"<em>\1</em>", text[last:])])
+
+    def literal(block: str) -> str:
+        return f"<pre>{html.escape(block)}</pre>" if block else ""
+
+    def fields(block: str) -> str:
+        entries = [(head, more) for head, more in _blocks(block, lines=True)]
+        found = [_FIELD.fullmatch(f"{head} {' '.join(more.split())}".strip())
+                 for head, more in entries]  # fmt: skip
+        if not all(found):
+            return to_html(block, package, addresses)
+        return "".join(
+            f"<dt><code>{html.escape(match[1])}</code></dt><dd>{inline(match[2])}</dd>"
+            for match in found
+        ).join(("<dl>", "</dl>"))
+
+    parts = []
+    for head, block in _blocks(text):
+        if head.startswith(".. math::"):
+            first = head.removeprefix(".. math::").strip()
+            parts.append(literal("\n".join(filter(None, (first, block)))))
+        elif head.startswith("* "):
+            parts.append(f"<ul><li>{inline(f'{head[2:]} {block}')}</li></ul>")
+        elif head.endswith("::"):
+            parts.append(f"<p>{inline(head[:-1])}</p>{literal(block)}")
+        elif head.endswith(":") and block:
+            parts.append(f"<p><strong>{inline(head)}</strong></p>{fields(block)}")
+        else:
+            parts.append((f"<p>{inline(head)}</p>" if head else "") + literal(block))
+    return "".join(parts).replace("</ul><ul>", "")
+
+
+def _blocks(text: str, *, lines: bool = False) -> Iterator[tuple[str, str]]:
+    """Yields each paragraph of unindented lines, and the indented block below it.
+
+    With `lines`, or for list items, each unindented line begins a paragraph.
+    """
+    head: list[str] = []
+    block: list[str] = []
+    for line in itertools.chain(text.splitlines(), (None,)):
+        begins = line is not None and line[:1] not in ("", " ")
+        single = lines or (begins and line.startswith("* "))
+        if line is None or (begins and (block or (head and single))):
+            yield " ".join(head), textwrap.dedent("\n".join(block)).strip("\n")
+            head, block = [], []
+        if begins:
+            head.append(line)
+        elif line is not None and (line or head):
+            block.append(line)
