@@ -59,6 +59,8 @@ def _attacks(folder: pathlib.Path, kills: int, seed: int) -> attack.Attack:
         began = time.monotonic()
         attacked.kill(kind, chance)
         _say(f"kill {number + 1} of {kills}: {time.monotonic() - began:.1f} s")
+        if number % 25 == 24:  # Should the rest never come.
+            _show_attacks(attacked)
     solo, evaluation = attacked.scenarios[0], attacked.scenarios[-1]
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         for share in (0.5, 0.8):
@@ -73,7 +75,9 @@ def _attacks(folder: pathlib.Path, kills: int, seed: int) -> attack.Attack:
 
 def _show_attacks(attacked: attack.Attack) -> int:
     """Prints the table of attacks; returns the number of failures."""
-    print("| attack | tries | different | rows lost or doubled | tracebacks | codes |")
+    print(
+        "\n| attack | tries | different | rows lost or doubled | tracebacks | codes |"
+    )
     print("| --- | --- | --- | --- | --- | --- |")
     failed = 0
     for name, count in sorted(attacked.counts.items()):
@@ -87,7 +91,7 @@ def _show_attacks(attacked: attack.Attack) -> int:
 
 def _show_flips(flipped: dict[str, flips.Flips]) -> int:
     """Prints the table of flipped bits; returns the number of failures."""
-    print("\n| bit flips in | tries | noticed | harmless | silent differences |")
+    print("| bit flips in | tries | noticed | harmless | silent differences |")
     print("| --- | --- | --- | --- | --- |")
     for name, found in flipped.items():
         print(f"| {name} | {' | '.join(map(str, found))} |", flush=True)
@@ -108,10 +112,10 @@ def main() -> int:
     failed = 0
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
-        attacked = _attacks(folder / "attacks", args.kills, args.seed)
-        failed += _show_attacks(attacked)
         if args.flips:
             failed += _show_flips(_flips(folder / "flips", args.flips, args.seed))
+        attacked = _attacks(folder / "attacks", args.kills, args.seed)
+        failed += _show_attacks(attacked)
     print(f"\n{failed} failures, {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
 

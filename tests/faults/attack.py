@@ -52,7 +52,7 @@ class Scenario(NamedTuple):
       main: the function of the command.
       argv: its arguments, with WORKDIR for the folder that it writes to.
       begun: folder that it begins with; None for none.
-      seconds: how long it takes.
+      seconds: of the processor that it takes.
       outcome: what it leaves in its folder.
     """
 
@@ -65,10 +65,17 @@ class Scenario(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a process ended: its exit code, negative for a signal, and its output."""
+    """How a process ended.
+
+    Attributes:
+      code: its exit code, negative for a signal.
+      said: its output.
+      seconds: of the processor that it took.
+    """
 
     code: int
     said: str
+    seconds: float
 
 
 def start(
@@ -103,8 +110,24 @@ def start(
 
 def end(number: int, log: pathlib.Path) -> Ended:
     """Waits for a process."""
-    _, status = os.waitpid(number, 0)
-    return Ended(os.waitstatus_to_exitcode(status), log.read_text(errors="replace"))
+    _, status, used = os.wait4(number, 0)
+    said = log.read_text(errors="replace")
+    seconds = used.ru_utime + used.ru_stime
+    return Ended(os.waitstatus_to_exitcode(status), said, seconds)
+
+
+def wait(number: int, seconds: float) -> None:
+    """Returns when a process has used the processor for so long, or has ended.
+
+    Its progress, unlike the time of the day, does not depend on what else runs.
+    """
+    while True:
+        text = pathlib.Path(f"/proc/{number}/stat").read_text()
+        state, *fields = text.rpartition(")")[2].split()
+        used = sum(map(int, fields[10:12])) / os.sysconf("SC_CLK_TCK")
+        if state == "Z" or used >= seconds:
+            return
+        time.sleep(0.005)
 
 
 def outcome(workdir: pathlib.Path) -> dict[str, Any]:
@@ -193,19 +216,20 @@ class Attack:
             self._measured(Scenario("sweep", launcher.main, sweep)),
             self._measured(Scenario("protocol", main.main, protocol)),
         ]
-        trained = self._ran(Scenario("train", main.main, ["train", *run]), "trained")
+        trained = folder / "trained"
+        self._ran(Scenario("train", main.main, ["train", *run]), trained)
         evaluate = ["evaluate", "WORKDIR"]
         self.scenarios.append(
             self._measured(Scenario("evaluation", main.main, evaluate, trained))
         )
 
-    def _ran(self, scenario: Scenario, name: str) -> pathlib.Path:
-        workdir = self.folder / name
+    def _ran(self, scenario: Scenario, workdir: pathlib.Path) -> float:
+        """Runs a scenario to its end; returns the seconds that it took."""
         self._begin(scenario, workdir)
         ended = end(start(scenario, workdir, self._log), self._log)
         if ended.code:
             raise RuntimeError(f"{scenario.name} fails without an attack: {ended}")
-        return workdir
+        return ended.seconds
 
     def _begin(self, scenario: Scenario, workdir: pathlib.Path) -> None:
         shutil.rmtree(workdir, ignore_errors=True)
@@ -214,11 +238,11 @@ class Attack:
 
     def _measured(self, scenario: Scenario) -> Scenario:
         """Returns a scenario with its outcome and its time."""
-        began = time.monotonic()
-        found = outcome(self._ran(scenario, "reference"))
-        seconds = time.monotonic() - began
+        workdir = self.folder / "reference"
+        self._ran(scenario, workdir)  # Compiles.
+        seconds = self._ran(scenario, workdir)
         print(f"{scenario.name}: {seconds:.1f} s", file=sys.stderr, flush=True)
-        return scenario._replace(seconds=seconds, outcome=found)
+        return scenario._replace(seconds=seconds, outcome=outcome(workdir))
 
     def kill(self, scenario: Scenario, chance: random.Random) -> None:
         """Kills a command, often twice, and runs it to its end."""
@@ -227,7 +251,7 @@ class Attack:
         ended = []
         for _ in range(1 + (chance.random() < 0.3)):
             number = start(scenario, workdir, self._log)
-            time.sleep(chance.uniform(0.02, 1.0) * scenario.seconds)
+            wait(number, chance.uniform(0.02, 1.0) * scenario.seconds)
             os.kill(number, signal.SIGKILL)
             ended.append(end(number, self._log))
         ended.append(end(start(scenario, workdir, self._log), self._log))
@@ -238,9 +262,8 @@ class Attack:
         workdir = self.folder / "attacked"
         self._begin(scenario, workdir)
         child = start(scenario, workdir, self._log)
-        time.sleep(share * scenario.seconds)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, number)
+        wait(child, share * scenario.seconds)
+        os.kill(child, number)
         ended = [end(child, self._log)]
         count = self._count(f"{signal.Signals(number).name}: {scenario.name}")
         # Before its own handlers, a process ends by the signal itself.
@@ -267,7 +290,7 @@ class Attack:
         self._begin(scenario, workdir)
         other = self.folder / "other.txt"
         first = start(scenario, workdir, self._log)
-        time.sleep(chance.uniform(0.0, 0.8) * scenario.seconds)
+        wait(first, chance.uniform(0.0, 0.8) * scenario.seconds)
         second = start(scenario, workdir, other)
         late, early = end(second, other), end(first, self._log)
         count = self._count(f"two writers: {scenario.name}")

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -74,6 +75,36 @@ def test_a_signal_stops_what_is_not_training(tmp_path, capsys, number):
     assert code == 128 + number and said.startswith("stopped by ")
     assert not list(tmp_path.iterdir())  # No partial file and no claim is left.
     assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_stops_code_that_cannot_raise_or_hides_it(capsys, number):
+    class Cleaned:
+        def __del__(self):
+            os.kill(os.getpid(), number)
+            time.sleep(0.001)
+
+    def cleans_up():
+        Cleaned()
+        time.sleep(60)
+
+    def hides_it():
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+        except BaseException:
+            raise ImportError("a library's own error") from None
+
+    def handles_errors():
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+        except Exception:
+            return 0
+
+    for work in (cleans_up, hides_it, handles_errors):
+        code, said = ending(work, capsys)
+        assert code == 128 + number and said.startswith("stopped")
 
 
 def test_a_hangup_saves_the_state_and_stays_ignored_under_nohup(tmp_path, monkeypatch):
