@@ -7,11 +7,25 @@ neither TensorFlow nor orbax::
 
     loss, terms = dj.losses.beta_vae(x, logits, z, mean, log_var, beta=4.0)
     scores = dj.metrics.evaluate(codes, factors)
+
+===================================  ================================================
+``losses, distributions, sampling``  pure functions of arrays
+``models``                           networks with the papers' parameter counts
+``metrics``                          scores of codes and factors, and of images
+``data``                             datasets, renderers, tf.data streams
+``methods``                          networks, objective and update step of each method
+``training``                         runs, lanes, checkpoints
+``evaluation``                       the trained model, and the evaluators that score it
+``experiments``                      the papers' protocols, and their tables as data
+``reports``                          pages, comparisons, the explorer
+``rows, sweep``                      many models as rows of changed fields
+``zoo``                              small trained models
+===================================  ================================================
 """
 
 import importlib
 
-_SUBPACKAGES = (
+SUBPACKAGES = (
     "config",
     "data",
     "distributions",
@@ -42,7 +56,7 @@ def missing(error: ModuleNotFoundError) -> str:
 
 
 def __getattr__(name: str):
-    if name in _SUBPACKAGES:
+    if name in SUBPACKAGES:
         try:
             return importlib.import_module(f"{__name__}.{name}")
         except ModuleNotFoundError as error:
@@ -52,4 +66,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_SUBPACKAGES])
+    return sorted([*globals(), *SUBPACKAGES])

@@ -18,6 +18,7 @@ stopped it, with its state saved.
 """
 
 import os
+import signal
 import sys
 import warnings
 
@@ -72,7 +73,9 @@ def _run(work) -> int:
 def command() -> int:
     """Runs the command of this process; returns its exit code."""
     process.protect_output()
-    return main()
+    code = main()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Nothing is left to be stopped.
+    return code
 
 
 if __name__ == "__main__":

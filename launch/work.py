@@ -65,8 +65,6 @@ def work(
                 held.append(pack)
                 if first:
                     report(f"pack {pack.number}: run by {holder}")
-            except training.Interrupted:
-                raise
             except Exception as error:
                 failures[pack.number] = _record_failure(sweep, pack, error)
                 report(f"pack {pack.number} failed: {failures[pack.number]}")
@@ -100,7 +98,7 @@ def run_pack(sweep: sweep_lib.Sweep, pack: sweep_lib.Pack) -> None:
     began = time.monotonic()
     run = training.prepare(pack.config, folder)
     evaluation.check(run)
-    training.train(run)
+    training.train(run, watch=evaluation.watch(run))
     trained_in = (time.monotonic() - began) / len(pack.models)
     began = time.monotonic()
     evaluated = evaluation.evaluate_models(run, again=False)

@@ -16,6 +16,7 @@ TABLES = {
     "method_table": "configs/README.md",
     "protocol_table": "configs/README.md",
     "score_table": "disentangle_jax/metrics/README.md",
+    "convention_table": "disentangle_jax/metrics/README.md",
 }
 
 

@@ -96,7 +96,15 @@ class Capacity(protocol.Protocol):
             _panel({c: models[_name(c)][0] for c in found}),
             _deviations(config),
         ]
-        return protocol.Result(f"Capacity on {config.data.name}", values, parts)
+        numbers = {
+            protocol.folder(model, workdir): {
+                f"known.{factor}": share for factor, share in zip(factors, one["known"])
+            }
+            for capacity, seeds in found.items()
+            for model, one in zip(models[_name(capacity)], seeds)
+        }
+        title = f"Capacity on {config.data.name}"
+        return protocol.Result(title, values, parts, numbers)
 
 
 def _name(capacity: float) -> str:

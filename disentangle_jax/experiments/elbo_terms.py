@@ -74,9 +74,13 @@ class ELBOTerms(protocol.Protocol):
             _pictures_figure(pictures),
             _deviations(config),
         ]
-        return protocol.Result(
-            f"The terms of the ELBO on {config.data.name}", values, parts
-        )
+        numbers = {
+            protocol.folder(model, workdir): terms
+            for panel, found in by_panel.items()
+            for model, terms in zip(found, values[panel])
+        }
+        title = f"The terms of the ELBO on {config.data.name}"
+        return protocol.Result(title, values, parts, numbers)
 
 
 def _panel(model: protocol.Model) -> str:

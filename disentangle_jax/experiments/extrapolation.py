@@ -77,7 +77,7 @@ class Extrapolation(protocol.Protocol):
                     found = [_error(model, *images) for model in stage]
                     errors[split].setdefault(name, {})[column] = found
                 for model, error in zip(stage, errors["test"][name][column]):
-                    folder = model.run.workdir.relative_to(workdir).as_posix()
+                    folder = protocol.folder(model, workdir)
                     numbers[folder] = {"novel_mse_x1000": error}
                 first = stage[0].load()
                 strips[name].append(first.decode_all(first.encode(shown)))

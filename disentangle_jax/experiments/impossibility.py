@@ -90,7 +90,7 @@ class Impossibility(protocol.Protocol):
 
     def result(self, config, workdir, models):
         options = config.experiment
-        values, parts = {}, []
+        values, parts, numbers = {}, [], {}
         for number, model in enumerate(models["model"]):
             trained = model.load()
             latents = sum(trained.run.method.latent_groups)
@@ -100,6 +100,10 @@ class Impossibility(protocol.Protocol):
                 **_on_data(trained, matrix),
             }
             values[str(trained.run.config.train.seed)] = found
+            numbers[protocol.folder(model, workdir)] = {
+                f"turned.{name}": value
+                for name, value in found["scores"]["f(z)"].items()
+            }
             if number == 0:
                 parts = _parts(found, trained, matrix, options.samples)
         lines = (
@@ -112,7 +116,7 @@ class Impossibility(protocol.Protocol):
         )
         parts.append(protocol.deviations(*lines))
         title = f"Theorem 1 on {config.data.name}"
-        return protocol.Result(title, values, parts)
+        return protocol.Result(title, values, parts, numbers)
 
 
 def _distribution(

@@ -86,7 +86,15 @@ class ModelTable(protocol.Protocol):
         shown = page.Shown(config, found, values, weak, betas)
         parts = [*page.parts(shown), *bank_sizes.figures(banks), deviations(config)]
         written = {"scores": values, "untrained": weak, "beta": betas, "banks": banks}
-        return protocol.Result(f"Models on {config.data.name}", written, parts)
+        numbers = {
+            protocol.folder(model, workdir): {
+                f"order.{key}": value for key, value in page.positions_of(model).items()
+            }
+            for group in found.values()
+            for model in group
+        }
+        title = f"Models on {config.data.name}"
+        return protocol.Result(title, written, parts, numbers)
 
 
 def choose_beta(models: Sequence[protocol.Model]) -> float:

@@ -283,18 +283,13 @@ def _loss_and_distance(shown: Shown) -> Iterator[reports.Figure]:
 
 def _orderings(shown: Shown) -> Iterator[reports.Table]:
     """Yields the positions of the factors in the order of the latents."""
-    rows, factors = [], []
+    rows, names = [], []
     for name, models in shown.models.items():
-        positions = []
-        for scores in (model.scores for model in models):
-            found = scores["metrics"]
-            score = next((s for s in (f"mig{GROUPED}", "mig") if s in found), "")
-            if score and "mi" in found[score]["matrices"]:
-                factors = evaluation.scored_factors(scores, score)
-                matrix = found[score]["matrices"]["mi"]
-                positions.append(list(metrics.ordering(matrix).values()))
+        positions = [found for found in map(positions_of, models) if found]
         if positions:
-            rows.append([name, *map(interval, np.asarray(positions).T)])
+            names = list(positions[0])
+            values = [list(found.values()) for found in positions]
+            rows.append([name, *map(interval, np.asarray(values).T)])
     if rows:
         yield reports.Table(
             "ordering",
@@ -303,9 +298,20 @@ def _orderings(shown: Shown) -> Iterator[reports.Table]:
             "last; a model without order has 0.5 on average. `spread` is the largest "
             "difference between two factors. Means with 95 % intervals over seeds "
             "(Student's t).",
-            ("model", "spread", *factors),
+            ("model", *names),
             rows,
         )
+
+
+def positions_of(model: protocol.Model) -> dict[str, float]:
+    """Returns the spread and position of each factor; empty without a score `mig`."""
+    found = model.scores["metrics"]
+    score = next((s for s in (f"mig{GROUPED}", "mig") if s in found), "")
+    if not score or "mi" not in found[score]["matrices"]:
+        return {}
+    names = ("spread", *evaluation.scored_factors(model.scores, score))
+    matrix = found[score]["matrices"]["mi"]
+    return dict(zip(names, metrics.ordering(matrix).values()))
 
 
 def _pictures(shown: Shown) -> Iterator[reports.Figure]:

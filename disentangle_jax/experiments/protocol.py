@@ -322,7 +322,7 @@ def run(experiment: Experiment) -> pathlib.Path:
         )
         evaluated = evaluation.is_complete(prepared)
         if not evaluated:
-            training.train(prepared)
+            training.train(prepared, watch=evaluation.watch(prepared))
             evaluation.evaluate(prepared)
         undrawn = [f for f in evaluation.folders(prepared) if not reports.is_drawn(f)]
         if evaluated and not undrawn:
@@ -354,6 +354,11 @@ def _write_result(
 
 
 # --- for the protocols ----------------------------------------------------------------
+
+
+def folder(model: Model, workdir: pathlib.Path) -> str:
+    """Returns the folder of a model below the protocol's, as in `Result.models`."""
+    return model.run.workdir.relative_to(workdir).as_posix()
 
 
 def kept(

@@ -70,7 +70,13 @@ class Relations(protocol.Protocol):
         return [*forms, *_baselines(config, sizes)]
 
     def result(self, config, workdir, models):
-        return relations_page.result(config, _settings(config), models)
+        page = relations_page.result(config, _settings(config), models)
+        numbers = {
+            protocol.folder(model, workdir): relations_page.numbers(model)
+            for group in models.values()
+            for model in group
+        }
+        return page._replace(models=numbers)
 
 
 def _settings(config: ml_collections.ConfigDict) -> dict[str, Any]:

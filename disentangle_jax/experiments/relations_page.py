@@ -90,24 +90,46 @@ def _points(tau: float, models: protocol.Models) -> dict[str, list[dict[str, Any
         for model in group:
             if "tau" in model.hyper and model.hyper["tau"] != tau:
                 continue
-            scores = model.scores
-            if "regions" in scores:
-                # Scores of the factors of its region, in place of those of its code.
-                own = scores["regions"]["factor_codes"]
-            else:
-                own = {n: scores["metrics"][n]["values"] for n in ("dci", "mig", "sap")}
+            scores, own = model.scores, _factor_scores(model)
             points.setdefault(name, []).append(
                 {
                     "hyperparameter": model.hyper[SYSTEMS[name].varied],
                     "seed": model.run.config.train.seed,
                     "mse": scores["reconstruction"]["mse"],
                     "validation_dci": _mean_dci(scores["validation"]),
-                    "dci": _mean_dci(own),
-                    "mig": float(own["mig"]["mig"]),
-                    "sap": float(own["sap"]["sap"]),
+                    **own,
                 }
             )
     return points
+
+
+def _factor_scores(model: protocol.Model) -> dict[str, float]:
+    """Returns the scores of Table 1; empty where the data have one factor."""
+    scores = model.scores
+    if "regions" in scores:
+        # Scores of the factors of its region, in place of those of its code.
+        own = scores["regions"].get("factor_codes", {})
+    else:
+        own = {n: scores["metrics"][n]["values"] for n in ("dci", "mig", "sap")}
+    if not own:
+        return {}
+    values = {name: float(own[name][name]) for name in ("mig", "sap")}
+    return {"dci": _mean_dci(own), **values}
+
+
+def numbers(model: protocol.Model) -> dict[str, float]:
+    """Returns the scores of Table 1, and the accuracies without a threshold."""
+    found = {f"table_1.{n}": value for n, value in _factor_scores(model).items()}
+    regions = model.scores.get("regions", {"clusters": (), "relations": ()})
+
+    def accepted(rows):
+        return (r for r in rows if r["threshold"] == "density" and r["alpha"] == 0)
+
+    for row in accepted(regions["clusters"]):
+        found["regions.accuracy"] = row["accuracy"]
+    for row in accepted(regions["relations"]):
+        found[f"relations.{row['source']}.{row['depth']}"] = row["accuracy"]
+    return found
 
 
 def _mean_dci(scores: Mapping[str, Mapping[str, float]]) -> float:

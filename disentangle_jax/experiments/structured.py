@@ -94,8 +94,7 @@ class Structured(protocol.Protocol):
                     found["moved"], images = vary(model.load(), subject)
                     pictures.setdefault(name, images)
                 values[name].append(found)
-                folder = run.workdir.relative_to(workdir).as_posix()
-                numbers[folder] = {
+                numbers[protocol.folder(model, workdir)] = {
                     key: float(value)
                     for key, value in found.items()
                     if key != "seed" and isinstance(value, int | float)

@@ -125,7 +125,8 @@ def vary(
     shown = [
         int(np.flatnonzero(subject.labels == v)[0]) for v in np.unique(subject.labels)
     ]
-    rows = np.concatenate([shown, np.arange(_VARIED_IMAGES)])[:, None]
+    varied = np.arange(min(_VARIED_IMAGES, len(codes)))
+    rows = np.concatenate([shown, varied])[:, None]
     walks = np.repeat(codes[rows], len(_VALUES), axis=1)
     walks[:, :, feature.latent] = feature.sign * np.array(_VALUES, np.float32)
     images = model.decode_all(walks)

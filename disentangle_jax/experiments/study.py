@@ -57,6 +57,20 @@ class Grid(NamedTuple):
         """Returns the positions of a method's settings."""
         return np.array([m == method for m, _ in self.settings]).nonzero()[0]
 
+    def values_of(self, method: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
+        """Returns a method's hyperparameter values in increasing order.
+
+        Also the positions of these settings, and the values as texts. Values that are
+        no numbers keep their order and are numbered from 1.
+        """
+        places = self.of_method(method)
+        values = [self.settings[place][1] for place in places]
+        if not all(isinstance(value, int | float) for value in values):
+            return np.arange(1, len(values) + 1), places, [str(v) for v in values]
+        order = np.argsort(values, kind="stable")
+        numbers = np.asarray(values, float)[order]
+        return numbers, places[order], [f"{number:g}" for number in numbers]
+
 
 def grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
     """Returns collected rows as a grid.

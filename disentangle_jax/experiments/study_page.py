@@ -16,7 +16,7 @@ _SCORES = {
     "beta_vae_score": "BetaVAE",
     "factor_vae_score": "FactorVAE",
     "mig": "MIG",
-    "dci.disentanglement": "DCI",
+    "dci.disentanglement": "DCI-D",
     "modularity": "Modularity",
     "sap": "SAP",
     "irs": "IRS",
@@ -150,7 +150,11 @@ def _overview(
         "models",
         "Trained models",
         "Intervals on this page are 95 % bootstrap intervals over seeds"
-        + (" and rough, as there are few." if len(data.seeds) < 10 else "."),
+        + (" and rough, as there are few." if len(data.seeds) < 10 else ".")
+        + " Figures and tables in parentheses are those of Locatello et al., "
+        '"Challenging Common Assumptions in the Unsupervised Learning of Disentangled '
+        'Representations" (2019). DCI-D is the disentanglement of DCI, InfoM the '
+        "modularity of InfoMEC.",
         ("", ""),
         facts,
     )
@@ -177,20 +181,20 @@ def _by_method(data: Grid) -> _Parts:
 
 def _by_value(data: Grid) -> _Parts:
     name = _main_score(data)
+    values = {method: data.values_of(method) for method in data.methods}
     for d, dataset in enumerate(data.datasets):
         panels = {
             method: {
-                f"value {order}": data.score(name)[d, place]
-                for order, place in enumerate(data.of_method(method), start=1)
+                text: data.score(name)[d, place] for place, text in zip(places, texts)
             }
-            for method in data.methods
+            for method, (_, places, texts) in values.items()
         }
         yield reports.Figure(
             f"strengths_{dataset}",
             f"{_SCORES[name]} score by hyperparameter value on {dataset}",
             "Only the seed differs within a column: a good run with a bad value can "
             "beat a bad run with a good one (Fig. 3, right).",
-            plots.distributions(panels),
+            plots.distributions(panels, same_groups=False),
         )
 
 
@@ -292,11 +296,12 @@ def _total_correlation(data: Grid) -> _Parts:
     if not names:
         return
     found = _estimate(data, lambda g: study.means_by_setting(g, names), (0.0, np.inf))
+    settings = {method: data.values_of(method) for method in data.methods}
     for d, dataset in enumerate(data.datasets):
         panels = {
             titles[name]: {
-                method: [part[n, d, data.of_method(method)] for part in found]
-                for method in data.methods
+                method: [values, *(part[n, d, places] for part in found)]
+                for method, (values, places, _) in settings.items()
             }
             for n, name in enumerate(names)
         }

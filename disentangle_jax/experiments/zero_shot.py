@@ -101,8 +101,15 @@ class ZeroShot(protocol.Protocol):
             "unseen_test_images": int(unseen.sum()),
             "unseen_mean_image_mse": _mean_image_error(whole.run, tested["unseen"]),
         }
+        numbers = {
+            protocol.folder(model, workdir): {
+                f"{kind}_mse": errors["mse"] for kind, errors in found.items()
+            }
+            for name, stage in models.items()
+            for model, found in zip(stage, values[name])
+        }
         return protocol.Result(
-            f"Unseen combinations on {config.data.name}", written, parts
+            f"Unseen combinations on {config.data.name}", written, parts, numbers
         )
 
 

@@ -49,6 +49,7 @@ def config(given: ConfigDict) -> ConfigDict:
     """
     made = given.copy_and_resolve_references()
     known = [v for n, v in rows.flat(made).items() if not n.startswith("experiment")]
+    known += made.get("experiment", {}).get("options", {})
     with made.ignore_type():
         for name, value in made.get("experiment", {}).items():
             made.experiment[name] = _few(name, value, known)

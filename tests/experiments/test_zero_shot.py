@@ -41,19 +41,20 @@ def test_a_stopped_protocol_continues_and_is_complete(tmp_path, capsys, monkeypa
     trained = []
     plain = training.train
 
-    def dies_in_the_second(run):
+    def dies_in_the_second(run, **options):
         if len(trained) == 1:
             raise training.Interrupted(15, 2)
+        return trains(run, **options)
+
+    def trains(run, **options):
         trained.append(run.workdir.name)
-        return plain(run)
+        return plain(run, **options)
 
     monkeypatch.setattr(training, "train", dies_in_the_second)
     workdir = tmp_path / "zero"
     with pytest.raises(training.Interrupted):
         experiments.run(experiments.prepare(config(), workdir))
-    monkeypatch.setattr(
-        training, "train", lambda run: trained.append(run.workdir.name) or plain(run)
-    )
+    monkeypatch.setattr(training, "train", trains)
     capsys.readouterr()
     page = experiments.run(experiments.prepare(config(), workdir))
     said = capsys.readouterr().out
