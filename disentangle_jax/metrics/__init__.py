@@ -43,6 +43,7 @@ A score of your own is a function in any installed module::
 
 from disentangle_jax.metrics.agreement import mcc as mcc
 from disentangle_jax.metrics.agreement import udr as udr
+from disentangle_jax.metrics.attributes import tad as tad
 from disentangle_jax.metrics.comparison import Comparison as Comparison
 from disentangle_jax.metrics.comparison import compare as compare
 from disentangle_jax.metrics.dependence import unsupervised as unsupervised
@@ -84,6 +85,7 @@ from disentangle_jax.metrics.interventions import factor_vae_score as factor_vae
 from disentangle_jax.metrics.interventions import z_max_var as z_max_var
 from disentangle_jax.metrics.lanes import evaluate_lanes as evaluate_lanes
 from disentangle_jax.metrics.latent_order import ordering as ordering
+from disentangle_jax.metrics.loss_capacity import dci_es as dci_es
 from disentangle_jax.metrics.normalised_information import info_mec as info_mec
 from disentangle_jax.metrics.perceived_distances import (
     factor_importance as factor_importance,
