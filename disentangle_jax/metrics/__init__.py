@@ -19,8 +19,9 @@ the same in every score:
   says which. A column of whole numbers is a label as long as the values recur;
 * codes_test, factors_test: ``[M, D]`` and ``[M, K]`` held-out rows, on which accuracies
   are measured. Scores without a test part accept and ignore them;
-* groups: sizes of contiguous multi-dimensional latent variables, which add up to D;
-  None for one dimension each;
+* groups: sizes of contiguous multi-dimensional latent variables (tokens), which add up
+  to D; None for one dimension each. `explicitness`, `dci_es` and `fairness` use the
+  code as a whole and take none;
 * seed: seed of every random choice. Scores without randomness accept and ignore it.
 
 `fid`, `kid` and `precision_recall` compare images instead. `top_words`, `npmi`,
@@ -101,6 +102,7 @@ from disentangle_jax.metrics.relations import relation_accuracy as relation_accu
 from disentangle_jax.metrics.robustness import irs as irs
 from disentangle_jax.metrics.tasks import downstream as downstream
 from disentangle_jax.metrics.tasks import fairness as fairness
+from disentangle_jax.metrics.tokens import first_components as first_components
 from disentangle_jax.metrics.topics import group_correlation as group_correlation
 from disentangle_jax.metrics.topics import latent_information as latent_information
 from disentangle_jax.metrics.topics import npmi as npmi
