@@ -141,7 +141,7 @@ def _finding(title, source, lines, columns, judge, short=""):
         lines,
         columns,
         judge,
-        "Rendered dSprites and 3D Shapes at 32 px, a quarter of the channels, 2,500 of "
+        "Rendered dSprites and 3D Shapes at 32 px, a quarter of the channels, 1,500 of "
         f"300,000 steps of batch 32, three hyperparameter values, five seeds. {short}",
     )
 
