@@ -1,5 +1,8 @@
 """Vector-valued codes: each score of groups against a loop, and the PCA of tokens."""
 
+import dataclasses
+import types
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -7,7 +10,8 @@ from scipy.special import digamma
 from sklearn.decomposition import PCA
 
 from disentangle_jax import metrics
-from disentangle_jax.metrics import votes
+from disentangle_jax.metrics import tasks, votes
+from disentangle_jax.metrics.inputs import check_arrays
 from disentangle_jax.metrics.normalised_information import (
     _vector_knn_information,
     knn_information,
@@ -106,12 +110,26 @@ def test_information_of_tokens(tokens):
     whole, single = (metrics.med(codes, factors, groups=g) for g in (groups, None))
     assert whole.matrices["importance"].shape == (3, 2)
     assert whole["completeness"] > single["completeness"] + 0.1
-    reduced = {"variant": "reduced", "model": "logistic", "train_sizes": (100,)}
-    reduced |= {"codes_test": codes, "factors_test": factors}
-    kept = metrics.downstream(codes, factors, **reduced)
-    without = metrics.downstream(codes, factors, groups=groups, **reduced)
-    assert without["accuracy"] < kept["accuracy"] - 0.1
-    assert without["accuracy_100"] == kept["accuracy_100"]
+
+
+def test_downstream_removes_whole_tokens(tokens, monkeypatch):
+    """By hand: the second token is most important to both factors, then the first."""
+    importance = np.array([[0.2, 0.3], [0.1, 0.0], [0.3, 0.3], [0.1, 0.2], [0.3, 0.2]])
+    trees = types.SimpleNamespace(importance=importance)
+    monkeypatch.setattr(tasks, "boosted_trees", lambda *_: trees)
+    seen = []
+
+    def predict(codes, labels, sizes, codes_test):
+        seen.append(codes[0])
+        return np.zeros((len(codes_test), sizes[0]))
+
+    arrays = check_arrays("t", *tokens, *tokens, (2, 2, 1))
+    tasks._reduced(arrays, predict, 100, 1)
+    for row in seen:
+        np.testing.assert_array_equal(row, arrays.codes[0, [0, 1, 4]])
+    seen.clear()
+    tasks._reduced(dataclasses.replace(arrays, groups=(1,) * 5), predict, 100, 1)
+    np.testing.assert_array_equal(seen[0], arrays.codes[0, [0, 1, 3, 4]])
 
 
 def test_dependence_between_tokens(rng):

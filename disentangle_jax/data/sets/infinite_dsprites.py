@@ -68,38 +68,32 @@ def _shape(key: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     return radii, knots, jnp.stack([x, y])
 
 
-def _draw(
-    factors: jax.Array,
-    place: jax.Array,
-    *,
-    parts: int,
-    sizes: tuple,
-    side: int,
-    seed: int,
-) -> jax.Array:
+def _placed(factors: jax.Array, *, sizes: tuple, side: int, seed: int) -> tuple:
+    """Returns the shape and the pose of ``factors [5]``, in pixels."""
+    shape = _shape(jax.random.fold_in(jax.random.key(seed), factors[0]))
+    scale = jnp.asarray(np.linspace(*SCALES, sizes[1]), jnp.float32)[factors[1]]
+    angle = factors[2] * (2 * np.pi / sizes[2])
+    x, y = (
+        jnp.asarray(side * np.linspace(*CENTRES, sizes[k]), jnp.float32)[factors[k]]
+        for k in (3, 4)
+    )
+    return *shape, scale * RADIUS * side, jnp.sin(angle), jnp.cos(angle), x, y
+
+
+def _draw(placed: tuple, place: jax.Array, *, side: int, parts: int) -> jax.Array:
     """Returns one image in [0, 1], ``[side, side]``.
 
     Args:
-      factors: ``[5]``.
+      placed: a shape and its pose, of `_placed`.
       place: ``[2]``, where in each pixel the image is evaluated (0.5 is the centre).
-      parts: number of places per pixel along each axis.
-      sizes: number of values of each factor.
       side: height and width.
-      seed: seed of the shapes.
+      parts: number of places per pixel along each axis.
     """
-    radii, knots, centroid = _shape(
-        jax.random.fold_in(jax.random.key(seed), factors[0])
-    )
-    scale = jnp.asarray(np.linspace(*SCALES, sizes[1]), jnp.float32)[factors[1]]
-    angle = factors[2] * (2 * np.pi / sizes[2])
-    x_centre = jnp.asarray(np.linspace(*CENTRES, sizes[3]), jnp.float32)[factors[3]]
-    y_centre = jnp.asarray(np.linspace(*CENTRES, sizes[4]), jnp.float32)[factors[4]]
-    unit = scale * RADIUS * side  # Pixels per unit of the shape.
+    radii, knots, centroid, unit, sin, cos, x_centre, y_centre = placed
     pixels = np.arange(side, dtype=np.float32)
-    x = ((pixels + place[0] - side * x_centre) / unit)[None, :]
+    x = ((pixels + place[0] - x_centre) / unit)[None, :]
     # Upwards, as angles turn to the left.
-    y = ((side * y_centre - pixels - place[1]) / unit)[:, None]
-    sin, cos = jnp.sin(angle), jnp.cos(angle)
+    y = ((y_centre - pixels - place[1]) / unit)[:, None]
     across, along = cos * x + sin * y + centroid[0], cos * y - sin * x + centroid[1]
     turn = jnp.arctan2(along, across) / (2 * np.pi)
     r, slope = _spline(radii, knots, turn - jnp.floor(turn))
@@ -110,14 +104,16 @@ def _draw(
 
 def _render(factors: ArrayLike, *, sizes: tuple, side: int, seed: int) -> jax.Array:
     """Renders images, uint8 ``[n, side, side, 1]``, of ``factors [n, 5]``; pure JAX."""
-    draw = functools.partial(_draw, sizes=sizes, side=side, seed=seed)
+    posed = functools.partial(_placed, sizes=sizes, side=side, seed=seed)
+    placed = jax.vmap(posed)(jnp.asarray(factors, jnp.int32))
+    # Otherwise XLA computes the shape anew for every pixel.
+    placed = jax.lax.optimization_barrier(placed)
     # An edge is taken as straight inside a pixel; small images have four parts in each.
     parts = 2 if side < _FINE else 1
     places = (np.indices((parts, parts)).reshape(2, -1).T + np.float32(0.5)) / parts
-    over_parts = jax.vmap(functools.partial(draw, parts=parts), (None, 0))
-    images = jax.vmap(lambda one: over_parts(one, jnp.asarray(places)).mean(0))(
-        jnp.asarray(factors, jnp.int32)
-    )
+    draw = functools.partial(_draw, side=side, parts=parts)
+    over_parts = jax.vmap(draw, (None, 0))
+    images = jax.vmap(lambda one: over_parts(one, jnp.asarray(places)).mean(0))(placed)
     return jnp.round(images * 255).astype(jnp.uint8)[..., None]
 
 
