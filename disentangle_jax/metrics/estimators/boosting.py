@@ -301,10 +301,12 @@ def boosted_trees(
       labels: ``[N, K]`` integers below ``sizes``.
       sizes: number of classes of each factor.
       codes_test: ``[M, D]`` rows to predict, or None.
-      bins: bins of a feature, at most 256; splits are tried between them.
+      bins: number of bins of a feature, between which splits are tried; at most 256.
       rounds: boosting rounds, each with one tree of depth 3 per class.
       learning_rate: shrinkage of every leaf.
     """
+    if not 2 <= bins <= 256:
+        raise ValueError(f"boosted_trees: `bins` must lie in [2, 256], got {bins}.")
     codes = np.asarray(codes, np.float64)
     every = codes if codes_test is None else np.concatenate([codes, codes_test])
     ordered = _Sorted.of(codes, bins)
