@@ -133,7 +133,11 @@ FIELDS: dict[str, Field] = {
         ("tensorboard",), "where rows are also sent: 'tensorboard', 'wandb'",
         "execution",
     ),
-    "train.input": Field("stream", "'stream' by tf.data, or 'device': drawn in a step"),
+    "train.input": Field(
+        "stream",
+        "'stream' by tf.data; 'device': drawn in a step; 'auto': on the device where "
+        "the method allows it and the images are rendered or at most 1 GB",
+    ),
     "train.prefetch": Field(2, "batches prepared ahead", "execution", 1, 1000),
     "train.steps_per_dispatch": Field(1, "steps of one compiled call", low=1),
     "train.schedules": Field({}, "changes of hyperparameters; training/schedules.py"),

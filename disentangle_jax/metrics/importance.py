@@ -292,8 +292,9 @@ def dci(
 
     * ``"gbt"`` (default): gradient-boosted trees, the study's model with a faster
       search for splits (see `metrics.estimators`). It takes seconds instead of minutes,
-      and all three values are within 0.02 of ``"gbt_exact"`` (typically 0.005). The
-      result is the same for every seed.
+      and all three values are within 0.02 of ``"gbt_exact"`` (typically 0.005, 0.014 at
+      most in our comparisons). The result is the same for every seed, device and
+      number of cores.
     * ``"gbt_exact"``: scikit-learn's ``GradientBoostingClassifier()``, the published
       definition. Use it to compare with published values to the third digit.
     * ``"forest"``: scikit-learn's ``RandomForestClassifier()``, Gini importances.
