@@ -172,7 +172,9 @@ def supervised_alignment(
     return batch_mean(_embedding_loss(first, factors, embeddings, sigma), axis_name)
 
 
-def _sizes(factor_sizes: Sequence[int] | None, count: int, dtype: jnp.dtype):
+def _sizes(
+    factor_sizes: Sequence[int] | None, count: int, dtype: jnp.dtype
+) -> jax.Array:
     if factor_sizes is None or len(factor_sizes) != count:
         raise ValueError(
             f"supervised_alignment: `factor_sizes` must be {count} numbers of values, "
