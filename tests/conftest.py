@@ -20,8 +20,8 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 # Most tests run a program once or twice, so optimising it takes longer than it saves.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-# The emitters are a part of XLA that takes most of the time that remains. Later versions
-# have no such flag, and abort where one is unknown.
+# The emitters are a part of XLA that takes most of the time that remains. Later
+# versions have no such flag, and abort where one is unknown.
 if importlib.metadata.version("jaxlib").startswith("0.10."):
     os.environ["XLA_FLAGS"] = " ".join(
         (os.environ.get("XLA_FLAGS", ""), "--xla_cpu_use_fusion_emitters=false")
