@@ -270,7 +270,8 @@ def _local(sweep: sweep_lib.Sweep, count: int) -> int:
         line = _Line()
         while any(worker.poll() is None for worker in workers):
             time.sleep(_LOOK_EVERY)
-            line.show(_text(work.status(sweep)))
+            found = work.status(sweep)
+            line.show(_text(found), found.seconds_left is not None)
         line.end()
     except BaseException:
         _stop(workers)
@@ -295,17 +296,21 @@ def _stop(workers: Sequence[subprocess.Popen]) -> None:
 
 
 class _Line:
-    """A line, drawn over on a terminal, and printed when it changes elsewhere."""
+    """A line, drawn over on a terminal, and printed when it changes elsewhere.
+
+    There a new estimate of the time alone is no change, but the first one is.
+    """
 
     def __init__(self) -> None:
-        self._last = ""
+        self._last = ("", False)
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, estimated: bool) -> None:
+        last = text.partition("  ETA")[0], estimated
         if sys.stdout.isatty():
             print(f"\r\033[K{text}", end="", flush=True)
-        elif text.partition("  ETA")[0] != self._last:
+        elif last != self._last:
             print(text, flush=True)
-            self._last = text.partition("  ETA")[0]
+            self._last = last
 
     def end(self) -> None:
         if sys.stdout.isatty():
