@@ -76,6 +76,7 @@ def results(argv: list[str]) -> Callable[[], int]:
 def study(argv: list[str]) -> Callable[[], int]:
     """Analyse a sweep, finished or not: SWEEP/study/report.html."""
     from disentangle_jax import experiments
+    from disentangle_jax import rows as rows_lib
     from disentangle_jax import sweep as sweep_lib
 
     parser = Parser(study)
@@ -99,6 +100,10 @@ def study(argv: list[str]) -> Callable[[], int]:
             codes,
             sweep.workdir / "study",
             planned=len(sweep.models),
+            hyperparameters=rows_lib.hyperparameters(
+                [model.labels.get("method", "") for model in sweep.models],
+                [model.fields for model in sweep.models],
+            ),
             recipe=sweep.header,
         )
         print(f"study: {page}")
