@@ -19,11 +19,21 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from disentangle_jax import evaluation, experiments, files, main, training  # noqa: F401
+from disentangle_jax import (  # Imported once, as the forks need them.
+    evaluation,  # noqa: F401
+    experiments,  # noqa: F401
+    files,
+    main,
+    reports,  # noqa: F401
+    training,
+)
 from disentangle_jax.commands import process
+from disentangle_jax.data import streaming
 from disentangle_jax.experiments import capacity
 from launch import sweep as launcher
 from tests.launch import tiny_sweep
+
+streaming.import_tensorflow()  # Which takes half of the time of a fork.
 
 FILE = """
 from ml_collections import ConfigDict
@@ -94,8 +104,10 @@ def start(
         os.dup2(output, 1)
         os.dup2(output, 2)
         sys.stdout, sys.stderr = (open(n, "w", closefd=False) for n in (1, 2))  # noqa: SIM115
+        for ignored in (signal.SIGHUP, signal.SIGINT):  # By nohup, or a shell's `&`.
+            signal.signal(ignored, signal.SIG_DFL)
         prepare()
-        process.protect_output()
+        process.set_up()
         capacity._IMAGES = 20
         argv = [word.replace("WORKDIR", str(workdir)) for word in scenario.argv]
         code = scenario.main(argv)
