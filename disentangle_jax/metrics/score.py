@@ -66,6 +66,15 @@ def _seed(text: str) -> int:
     return int(text)
 
 
+def _options(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"""must be JSON such as '{{"mig": {{"bins": 40}}}}', got {text}"""
+        ) from None
+
+
 def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -81,7 +90,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "--scores", default="all", help="names separated by commas, or all (default)"
     )
     parser.add_argument(
-        "--options", type=json.loads, default={}, metavar="JSON",
+        "--options", type=_options, default={}, metavar="JSON",
         help="""arguments of scores, such as '{"mig": {"bins": 40}}'""",
     )  # fmt: skip
     parser.add_argument(

@@ -324,9 +324,9 @@ def close_output() -> None:
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 (until the end)
 
 
-def small_files() -> None:
-    """Lets no file grow above 20 kB, as a full disk."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+def small_files(size: int = 20_000) -> None:
+    """Lets no file grow above a number of bytes, as a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def few_files() -> None:

@@ -101,6 +101,7 @@ def places(tmp_path_factory, tiny_lanes):
     folder = tmp_path_factory.mktemp("corpus")
     for name, text in FILES.items():
         (folder / f"{name}.py").write_text(text)
+    (folder / "NEW").mkdir()
     (folder / "BINARY.py").write_bytes(bytes(range(256)))
     (folder / "FILE").write_text("text")
     (folder / "FOLDER").mkdir()
@@ -219,15 +220,16 @@ def test_publishers_files(tmp_path):
             for kind in corpus.CONTENTS:
                 folder = tmp_path / name / kind
                 folder.mkdir(parents=True)
-                for pattern in data.describe(name).patterns[:1]:
-                    path = folder / pattern.replace("*", "x")
+                for file in corpus.FILES.get(name) or data.describe(name).patterns[:1]:
+                    path = folder / file.replace("*", "x")
                     path.parent.mkdir(parents=True, exist_ok=True)
                     write_content(path, kind)
                 answers.call(
                     f"{name} of {kind}",
-                    "data.load: ",
+                    str(folder),
                     lambda: data.load(name, data_dir=folder),  # noqa: B023
                 )
+                assert list(folder.iterdir()), name
 
 
 def score_file(path: pathlib.Path, kind: str, rng) -> None:
