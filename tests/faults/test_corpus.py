@@ -185,6 +185,35 @@ def test_metrics(rng):
                 )
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # Of NumPy, at huge codes.
+def test_a_score_that_is_nan_has_a_reason(rng):
+    codes, factors = rng.normal(size=(40, 3)), rng.integers(0, 3, (40, 2))
+    one = factors * [1, 0]
+    degenerate = {
+        "constant codes": (0 * codes, factors),
+        "one constant code": (codes * [1, 0, 1], factors),
+        "equal codes": (codes[:, [0, 0, 0]], factors),
+        "one code": (codes[:, :1], factors),
+        "one constant factor": (codes, one),
+        "one factor": (codes, factors[:, :1]),
+        "equal factors": (codes, factors[:, [0, 0]]),
+        "two rows": (codes[:2], np.array([[0, 0], [1, 1]])),
+        "factors without repeats": (codes, np.arange(80).reshape(40, 2)),
+        "huge codes": (codes * 1e300, factors),
+        "tiny codes": (codes * 1e-300, factors),
+    }
+    names = metrics.names(needs=("factors", "codes"), cost=("fast",))
+    undefined = 0
+    for case, (given, known) in degenerate.items():
+        found = metrics.evaluate(given, known, scores=names)
+        for name, values in found.items():
+            wrong = [key for key, value in values.items() if np.isnan(value)]
+            undefined += len(wrong)
+            if wrong:
+                assert len(found.errors.get(name, "")) > 20, (case, name, wrong)
+    assert undefined > 5
+
+
 def test_losses():
     with Answers() as answers:
         for name, shapes, keywords, part in library_corpus.LOSSES:

@@ -139,6 +139,34 @@ def test_a_closed_pipe_ends_nothing():
     output.close()
 
 
+@pytest.mark.parametrize("module", ["disentangle_jax", "disentangle_jax.main"])
+def test_a_reader_that_leaves_ends_no_command(module):
+    reader, writer = os.pipe()
+    os.close(reader)  # As `| head -1` does after its line.
+    command = [sys.executable, "-m", module, "fields"]
+    done = subprocess.run(
+        command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_ctrl_c_ends_a_command_at_once_and_stays_ignored_in_the_background(monkeypatch):
+    monkeypatch.setattr(process, "protect_output", lambda: None)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process.set_up()
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL  # No traceback.
+        with training.stop_on_signals():
+            assert signal.getsignal(signal.SIGINT) not in (signal.SIG_DFL, None)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        process.set_up()
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_terminal_without_unicode_shows_the_rest(monkeypatch):
     content = io.BytesIO()
     stream = io.TextIOWrapper(content, encoding="ascii", write_through=True)
