@@ -171,7 +171,7 @@ def _text(found: Comparison, options: Any) -> str:
 def _write_csv(found: Comparison, path: pathlib.Path) -> None:
     rows = [row | {"settings": json.dumps(row["settings"], default=list)}
             for row in found.to_rows()]  # fmt: skip
-    with path.open("w", newline="") as file:
+    with files_lib.new_file(path) as partial, partial.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)

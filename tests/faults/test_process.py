@@ -193,7 +193,11 @@ def test_damaged_files_of_a_run_are_named(tmp_path, monkeypatch, capsys):
         said = capsys.readouterr().err
         assert said.count("\n") == 1 and f"{path}: is damaged" in said
         path.write_bytes(whole)
+    with (tmp_path / "metrics.jsonl").open("ab") as rows:
+        rows.write(b'{"step": 3, "loss"\n')
+    capsys.readouterr()
     assert main.main(["report", str(tmp_path)]) == 0
+    assert "metrics.jsonl: 1 lines are damaged" in capsys.readouterr().out
 
 
 def test_flipped_bits_are_noticed(tmp_path, monkeypatch, capsys):
