@@ -169,6 +169,8 @@ def _text(found: Comparison, options: Any) -> str:
 
 
 def _write_csv(found: Comparison, path: pathlib.Path) -> None:
+    if not path.parent.is_dir():
+        raise ValueError(f"--csv: there is no folder {path.parent}.")
     rows = [row | {"settings": json.dumps(row["settings"], default=list)}
             for row in found.to_rows()]  # fmt: skip
     with files_lib.new_file(path) as partial, partial.open("w", newline="") as file:

@@ -376,7 +376,7 @@ SCORES = [
     ("whole", '--options={"mig":3}', "must hold a dict of arguments by the name"),
     ("whole", '--options={"migg":{}}', "Did you mean 'mig'"),
     ("whole", '--options={"mig":{"binz":40}}', "Did you mean 'bins'"),
-    ("whole", "--scores=mig --csv=nowhere/a.csv", "nowhere/a.csv"),
+    ("whole", "--scores=mig --csv=nowhere/a.csv", "there is no folder nowhere"),
     ("whole", "--scores=mig --csv=a.csv --json", "not allowed with argument"),
     ("missing", "", "there is no file"),
     ("folder", "", "there is no file"),
