@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -196,7 +197,9 @@ def test_damaged_files_of_a_run_are_named(tmp_path, monkeypatch, capsys):
     with (tmp_path / "metrics.jsonl").open("ab") as rows:
         rows.write(b'{"step": 3, "loss"\n')
     capsys.readouterr()
-    assert main.main(["report", str(tmp_path)]) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main.main(["report", str(tmp_path)]) == 0
     assert "metrics.jsonl: 1 lines are damaged" in capsys.readouterr().out
 
 
