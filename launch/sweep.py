@@ -429,5 +429,5 @@ _ON_A_SWEEP = {
 
 
 if __name__ == "__main__":
-    process.protect_output()
+    process.set_up()
     sys.exit(main())

@@ -121,6 +121,14 @@ def check_scores(
 def _check_options(
     options: Mapping[str, Mapping[str, Any]], functions: Mapping[str, Callable]
 ) -> None:
+    dicts = isinstance(options, Mapping) and all(
+        isinstance(own, Mapping) for own in options.values()
+    )
+    if not dicts:
+        raise ValueError(
+            "evaluate: `options` must hold a dict of arguments by the name of a score, "
+            f'such as {{"mig": {{"bins": 40}}}}, got {options!r}.'
+        )
     for name, own in options.items():
         if name not in functions:
             raise unknown_name("evaluate", "options", name, functions)
