@@ -138,6 +138,16 @@ from disentangle_jax.losses.moments import info_vae as info_vae
 from disentangle_jax.losses.moments import mmd as mmd
 from disentangle_jax.losses.priors import correlated_log_prior as correlated_log_prior
 from disentangle_jax.losses.priors import standard_log_prior as standard_log_prior
+from disentangle_jax.losses.quantised import code_deviation as code_deviation
+from disentangle_jax.losses.quantised import commitment_loss as commitment_loss
+from disentangle_jax.losses.quantised import hessian_penalty as hessian_penalty
+from disentangle_jax.losses.quantised import multi_information as multi_information
+from disentangle_jax.losses.quantised import nearest_values as nearest_values
+from disentangle_jax.losses.quantised import qlae as qlae
+from disentangle_jax.losses.quantised import quantisation_loss as quantisation_loss
+from disentangle_jax.losses.quantised import round_to_levels as round_to_levels
+from disentangle_jax.losses.quantised import straight_through as straight_through
+from disentangle_jax.losses.quantised import tripod as tripod
 from disentangle_jax.losses.reconstructions import (
     bernoulli_reconstruction as bernoulli_reconstruction,
 )
