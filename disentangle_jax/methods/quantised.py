@@ -97,9 +97,7 @@ class QLAE(Quantised):
 
     def __post_init__(self) -> None:
         if self.values < 2:
-            raise ValueError(
-                f"qlae: `values` must be at least 2, got {self.values!r}."
-            )
+            raise ValueError(f"qlae: `values` must be at least 2, got {self.values!r}.")
 
     def init(self, key: jax.Array, batch: Batch) -> State:
         state = super().init(key, batch)

@@ -53,6 +53,8 @@ OBJECTIVES = [
     "ada_gvae",
     "ada_ml_vae",
     "abs_ae",
+    "qlae",
+    "tripod",
 ]
 for _name in OBJECTIVES:
     SIGNATURES[_name] = "x logits z mean log_var * reconstruction axis_name"
