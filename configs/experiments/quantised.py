@@ -14,7 +14,8 @@ many as factors. Options of one system are set by
 ``--config.experiment.options.beta_tc_vae.method.beta=6.0``.
 
 ``:mini`` is a miniature: images of 32 px, narrow networks, 6,000 steps of batch 32,
-three seeds. ``:quick`` compares QLAE and Tripod with beta-TCVAE after 1,000 steps.
+three seeds; SAE-12 is that of ``configs/experiments/model_table.py:mini``. ``:quick``
+compares QLAE and Tripod with beta-TCVAE after 1,000 steps.
 
 Expected: in the papers, QLAE has higher InfoM and InfoC than VAEs, and Tripod than
 QLAE.
@@ -35,7 +36,7 @@ def get_config(preset: str = ""):
     config.eval.scores = ("dci", "mig", "info_mec")
     config.experiment = experiment = ConfigDict()
     experiment.name = "quantised"
-    experiment.models = ("qlae", "tripod", "sae-12", "beta_tc_vae", "factor_vae")
+    experiment.models = ("qlae", "tripod", "beta_tc_vae", "factor_vae", "sae-12")
     experiment.options = {}  # fields of single systems
     if preset == "mini":
         config = config_lib.mini(config, size=32, num_steps=6000)
@@ -43,6 +44,8 @@ def get_config(preset: str = ""):
         config.optimizer.learning_rate = 1e-3
         config.train.batch_size = 32
         config.lanes.seeds = 3
+        config.eval.num_train = 5000
+        config.eval.num_test = 2500
         experiment.options = {
             "sae-12": {"model": {"channels": 16, "norm_groups": 2}},
             "factor_vae": {

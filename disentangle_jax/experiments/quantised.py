@@ -22,8 +22,10 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     },
     "tripod": {
         "model.stochastic": False,
-        "method": {"name": "tripod"},
+        "method": {"name": "tripod", "perturbations": 4},
         "optimizer.clip": 1.0,
+        # At first, second differences of its small codes are rounding errors.
+        "train.schedules": {"lambda_hessian": ("linear", 0.0, 1.0, 500, 1000)},
     },
     "sae-12": {
         "model": {"name": "sae-12", "latent_dim": 12, "channels": 64},

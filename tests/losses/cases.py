@@ -33,7 +33,7 @@ HYPERPARAMETERS = {
     "ada_ml_vae": {"beta": 2.0, "ratio": 0.4},
     "abs_ae": {"beta": 0.2},
     "qlae": {"lambda_quantisation": 0.3, "lambda_commitment": 0.2},
-    "tripod": {"lambda_information": 0.1, "lambda_hessian": 0.2, "epsilon": 0.8},
+    "tripod": {"lambda_information": 0.1, "lambda_hessian": 0.2, "epsilon": 1.6},
 }
 WEIGHTS = np.sin(np.arange(40.0)).reshape(8, 5)  # of the layers below
 

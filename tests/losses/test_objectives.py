@@ -96,7 +96,7 @@ def hessian_penalties(z, mean, key):
         reference.deviation(mean),
         jax.random.rademacher(sign_key, shape, z.dtype),
         jax.random.normal(normal_key, shape, z.dtype),
-        0.8,
+        cases.HYPERPARAMETERS["tripod"]["epsilon"],
     )
 
 

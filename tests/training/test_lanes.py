@@ -27,6 +27,12 @@ CASES = {
     "beta_vae": ({"beta": 1.0}, "method.beta", (1.0, 4.0)),
     "factor_vae": ({"gamma": 1.0, "critic_width": 16}, "method.gamma", (1.0, 20.0)),
     "ada_gvae": ({}, "method.beta", (1.0, 4.0)),
+    "qlae": ({}, "method.lambda_commitment", (0.01, 1.0)),
+    "tripod": (
+        {"activations": ("layer_2", "layer_3"), "epsilon": 5.0},
+        "method.lambda_information",
+        (1e-4, 1e-2),
+    ),
 }
 
 
