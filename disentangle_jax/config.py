@@ -90,7 +90,8 @@ FIELDS: dict[str, Field] = {
     ),
     "data.train_split": Field("train", "trained on; or 'train+validation'"),
     "data.changed_factors": Field(
-        "uniform", "number of factors that differ in a pair: 'uniform', '1', 'dlib', …"
+        "uniform",
+        "which factors differ in a pair: 'uniform', 'dlib', 'laplace' or a number",
     ),
     "data.num_labels": Field(1000, "labelled images of methods that use labels", low=1),
     "data.options": Field({}, "further arguments of data.load"),

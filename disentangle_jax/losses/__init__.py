@@ -101,6 +101,7 @@ from disentangle_jax.losses.aggregate import (
     pairwise_log_density as pairwise_log_density,
 )
 from disentangle_jax.losses.autoencoders import ae as ae
+from disentangle_jax.losses.autoencoders import bio_ae as bio_ae
 from disentangle_jax.losses.autoencoders import wae as wae
 from disentangle_jax.losses.capacity import annealed_vae as annealed_vae
 from disentangle_jax.losses.capacity import beta_vae as beta_vae
@@ -110,6 +111,8 @@ from disentangle_jax.losses.capacity import normalize_beta as normalize_beta
 from disentangle_jax.losses.capacity import unnormalize_beta as unnormalize_beta
 from disentangle_jax.losses.capacity import vae as vae
 from disentangle_jax.losses.capacity import vlae as vlae
+from disentangle_jax.losses.control import Controller as Controller
+from disentangle_jax.losses.control import pi_control as pi_control
 from disentangle_jax.losses.decompositions import hfvae_terms as hfvae_terms
 from disentangle_jax.losses.decompositions import kl_decomposition as kl_decomposition
 from disentangle_jax.losses.decompositions import total_correlation as total_correlation
@@ -180,6 +183,10 @@ from disentangle_jax.losses.total_correlations import factor_vae as factor_vae
 from disentangle_jax.losses.total_correlations import (
     information_dropout as information_dropout,
 )
+from disentangle_jax.losses.transitions import (
+    laplace_transition_kl as laplace_transition_kl,
+)
+from disentangle_jax.losses.transitions import slow_vae as slow_vae
 from disentangle_jax.losses.weak_supervision import ada_gvae as ada_gvae
 from disentangle_jax.losses.weak_supervision import (
     ada_gvae_posteriors as ada_gvae_posteriors,

@@ -33,6 +33,12 @@ HYPERPARAMETERS = {
     "ada_ml_vae": {"beta": 2.0, "ratio": 0.4},
     "abs_ae": {"beta": 0.2},
     "qlae": {"lambda_quantisation": 0.3, "lambda_commitment": 0.2},
+    "slow_vae": {"beta": 0.5, "gamma": 2.0, "rate": 3.0},
+    "bio_ae": {
+        "lambda_nonnegative": 0.7,
+        "lambda_activity": 0.3,
+        "lambda_weight": 0.1,
+    },
     "tripod": {"lambda_information": 0.1, "lambda_hessian": 0.2, "epsilon": 1.6},
 }
 WEIGHTS = np.sin(np.arange(40.0)).reshape(8, 5)  # of the layers below
@@ -64,13 +70,14 @@ def objectives(batch, numbers, key, axis_name=None):
     fixed["anchor_vae"] = {"anchors": (0, 2)}
     fixed["vlae"] = {"latent_groups": (1, dims - 1)}
     fixed["abs_ae"] = {"critic_logits": critic}
+    fixed["bio_ae"] = {"weights": {"kernel": WEIGHTS, "bias": WEIGHTS[0]}}
     fixed["qlae"] = {"codebook": codebook(dims)}
     fixed["tripod"] = {"key": key, "activations": activations}
     # Neighbouring rows are pairs, so that a split of the batch keeps them together.
     paired = [jnp.concatenate([a[::2], a[1::2]]) for a in batch]
     return {
         name: getattr(losses, name)(
-            *(paired if name.startswith("ada_") else batch),
+            *(paired if name.startswith(("ada_", "slow_")) else batch),
             axis_name=axis_name,
             **fixed[name],
             **numbers[name],

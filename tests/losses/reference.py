@@ -204,6 +204,25 @@ def ada_posteriors(mean1, log_var1, mean2, log_var2, distance, average, ratio=0.
     return out
 
 
+def transition_kl(mean, log_var, rate):
+    """KL from a Laplace transition by a sum over a fine grid; neighbours are pairs."""
+    mean, log_var = arrays(mean, log_var)
+    out = np.zeros(len(mean))
+    for i in range(len(mean)):
+        other = mean[i + 1 if i % 2 == 0 else i - 1]
+        for d in range(mean.shape[1]):
+            sigma = math.exp(log_var[i, d] / 2)
+            # The kink of the Laplace density is a point of the grid.
+            ends = sorted([mean[i, d] - 12 * sigma, other[d], mean[i, d] + 12 * sigma])
+            for low, high in zip(ends[:-1], ends[1:]):
+                z = np.linspace(low, high, 100_001)
+                log_q = -((z - mean[i, d]) ** 2) / (2 * sigma**2)
+                log_q -= math.log(sigma * math.sqrt(2 * math.pi))
+                log_p = math.log(rate / 2) - rate * abs(z - other[d])
+                out[i] += np.trapezoid(np.exp(log_q) * (log_q - log_p), z)
+    return out
+
+
 def nearest(z, codebook):
     """The nearest value of each latent's codebook, and its number."""
     z, codebook = arrays(z, codebook)

@@ -53,6 +53,8 @@ OBJECTIVES = [
     "ada_gvae",
     "ada_ml_vae",
     "abs_ae",
+    "bio_ae",
+    "slow_vae",
     "qlae",
     "tripod",
 ]

@@ -71,6 +71,13 @@ def expected(batch, key):
         + 3 * parts["total_correlation"],
         "vlae": error + 1.5 * total,
         "abs_ae": error / pixels + 0.2 * np.log1p(np.exp(-critic)).mean(),
+        "slow_vae": 2 * error
+        + 0.5 * total
+        + 2 * reference.transition_kl(mean, log_var, 3.0).mean(),
+        "bio_ae": error / pixels
+        + 0.7 * np.maximum(-np.asarray(z, float), 0).mean()
+        + 0.3 * (np.asarray(z, float) ** 2).mean()
+        + 0.1 * (cases.WEIGHTS**2).sum() / 2,
         "qlae": error / pixels
         + 0.5 * ((mean - reference.nearest(mean, cases.codebook(dims))[0]) ** 2).mean(),
         "tripod": error / pixels
@@ -138,6 +145,8 @@ def test_terms_dicts(make_batch, getkey):
         "ada_gvae": {"kl", "shared_dims"},
         "ada_ml_vae": {"kl", "shared_dims"},
         "abs_ae": {"adversarial"},
+        "slow_vae": {"kl", "transition_kl"},
+        "bio_ae": {"negative", "activity", "weight_energy"},
         "qlae": {"quantisation", "commitment"},
         "tripod": {"multi_information", "hessian_penalty"},
     }
@@ -297,6 +306,7 @@ def test_deterministic_encoders_need_no_variance(make_batch, getkey):
         "wae": {"key": key},
         "abs_ae": {"critic_logits": z[:, 0]},
         "qlae": {"codebook": cases.codebook(3)},
+        "bio_ae": {"weights": z},
     }.items():
         objective = getattr(losses, name)
         got = objective(x, logits, z, mean, None, **extra)[0]
@@ -405,10 +415,12 @@ def test_float64(make_batch, getkey):
 
 # --- errors
 
+DETERMINISTIC = {"ae", "wae", "abs_ae", "bio_ae", "qlae", "tripod"}
+
 
 @pytest.mark.parametrize(
     "name",
-    sorted(set(cases.HYPERPARAMETERS) - {"ae", "wae", "abs_ae", "qlae", "tripod"}),
+    sorted(set(cases.HYPERPARAMETERS) - DETERMINISTIC),
 )
 def test_variances_are_asked_for(name, make_batch, getkey):
     x, logits, z, mean, _ = make_batch(4, 3)
