@@ -236,7 +236,8 @@ def _traversal_sections(
             f"traversals_{number}",
             f"Latent traversals {number}",
             "Each row varies one latent from its minimum to its maximum over test "
-            "images; the other latents stay fixed." + bars,
+            "images, or through all of its values where it is quantised; the other "
+            "latents stay fixed." + bars,
             walk,
             _labels(groups, unused),
             groups,
