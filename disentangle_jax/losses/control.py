@@ -37,10 +37,11 @@ def pi_control(
               \qquad e_t = C - \mathrm{KL}_t,
 
     with :math:`I_t = I_{t-1} - K_i e_t`, or :math:`I_{t-1}` where the last weight lay
-    outside of the limits, so that the integral does not grow without effect. Shao et
-    al., "ControlVAE: Controllable Variational Autoencoder", Algorithm 1. The weight
-    rises while the KL is above the set point, and falls below it. No gradient passes
-    through it.
+    outside of the limits and would move further away: the integral does not grow
+    without effect. Shao et al., "ControlVAE: Controllable Variational Autoencoder",
+    Algorithm 1, which stops the integral outside of the limits in both directions, so
+    that it could stay there. The weight rises while the KL is above the set point, and
+    falls below it. No gradient passes through it.
 
     Couples the batch: no.
 
@@ -58,7 +59,7 @@ def pi_control(
     """
     error = set_point - jax.lax.stop_gradient(kl)
     integral, last = controller
-    inside = (last >= beta_min) & (last <= beta_max)
-    integral = jnp.where(inside, integral - k_i * error, integral)
+    away = ((last > beta_max) & (error < 0.0)) | ((last < beta_min) & (error > 0.0))
+    integral = jnp.where(away, integral, integral - k_i * error)
     beta = k_p * jax.nn.sigmoid(-error) + integral + beta_min
     return jnp.clip(beta, beta_min, beta_max), Controller(integral, beta)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from disentangle_jax import evaluation, reports, training
+from disentangle_jax.training import program as program_lib
 from tests.training import tiny
 
 METHODS = {
@@ -79,7 +80,7 @@ def test_weights_decay_and_biases_do_not(tmp_path):
         made = config("qlae", num_steps=1, checkpoint_every=1, log_every=1)
         made.optimizer.update(weight_decay=decay, clip=1.0, learning_rate=1e-2)
         run = training.prepare(made, tmp_path / str(number))
-        start = jax.jit(lambda run=run: training.program.initial(run))()
+        start = jax.jit(lambda run=run: program_lib.initial(run))()
         states.append(training.train(run).state.params)
     gaps = jax.tree.map(lambda a, b: np.asarray(a - b), *states)
     for path, gap in jax.tree.leaves_with_path(gaps):
