@@ -92,7 +92,8 @@ FIELDS: dict[str, Field] = {
     ),
     "data.train_split": Field("train", "trained on; or 'train+validation'"),
     "data.changed_factors": Field(
-        "uniform", "number of factors that differ in a pair: 'uniform', '1', 'dlib', …"
+        "uniform",
+        "which factors differ in a pair: 'uniform', 'dlib', 'laplace' or a number",
     ),
     "data.num_labels": Field(1000, "labelled images of methods that use labels", low=1),
     "data.options": Field({}, "further arguments of data.load"),
@@ -109,6 +110,12 @@ FIELDS: dict[str, Field] = {
     "optimizer.b1": Field(0.9, "Adam's decay of the first moment", low=0, below=1),
     "optimizer.b2": Field(0.999, "Adam's decay of the second moment", low=0, below=1),
     "optimizer.eps": Field(1e-8, "Adam's epsilon", above=0),
+    "optimizer.clip": Field(
+        0.0, "largest size of an element of a gradient; 0: no limit", low=0
+    ),
+    "optimizer.weight_decay": Field(
+        0.0, "decoupled decay of kernels, not of biases (AdamW); 0: none", low=0
+    ),
     "optimizer.accumulate": Field(
         1, "batches whose gradients are averaged for one update", low=1
     ),
