@@ -147,12 +147,11 @@ def _four_kernels(kernel: jax.Array) -> jax.Array:
 
 
 def _conv(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    return convolution.native_conv(x, kernel, stride=1, padding=(0, 0))
+    return convolution.conv(x, kernel, stride=1, padding=(0, 0))
 
 
 def _adjoint(g: jax.Array, kernel: jax.Array) -> jax.Array:
-    size = tuple(m + kernel.shape[0] - 1 for m in g.shape[1:3])
-    return convolution.native_adjoint(g, kernel, stride=1, padding=(0, 0), size=size)
+    return convolution.conv_transpose(g, kernel, stride=1, padding=(0, 0))
 
 
 def _add_bias(y: jax.Array, bias: jax.Array) -> jax.Array:

@@ -37,18 +37,23 @@ def conv(x: jax.Array, kernel: jax.Array, *, stride: int, padding: Pair) -> jax.
     return _conv(x, kernel, stride, padding)
 
 
-def conv_transpose(x: jax.Array, kernel: jax.Array, *, padding: Pair) -> jax.Array:
-    """Applies the adjoint in x of `conv` with stride 2: ``[B, H', W', O]``.
+def conv_transpose(
+    x: jax.Array, kernel: jax.Array, *, stride: int = 2, padding: Pair
+) -> jax.Array:
+    """Applies the adjoint in x of `conv`: ``[B, H', W', O]``.
 
-    ``H' = 2 (H - 1) + k - sum(padding)``.
+    ``H' = stride (H - 1) + k - sum(padding)``.
 
     Args:
       x: ``[B, H, W, I]``.
       kernel: ``[k, k, O, I]``, that of the convolution that is transposed.
+      stride: 1 or 2, of that convolution.
       padding: ``(before, after)`` of that convolution.
     """
-    size = tuple(2 * (n - 1) + kernel.shape[0] - sum(padding) for n in x.shape[1:3])
-    return _adjoint(x, kernel, 2, padding, size)
+    size = tuple(
+        stride * (n - 1) + kernel.shape[0] - sum(padding) for n in x.shape[1:3]
+    )
+    return _adjoint(x, kernel, stride, padding, size)
 
 
 # --- derivative rules -----------------------------------------------------------------
