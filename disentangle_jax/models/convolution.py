@@ -215,6 +215,15 @@ def native_kernel_gradient(
     x: jax.Array, g: jax.Array, *, kernel_size: int, stride: int, padding: Pair
 ) -> jax.Array:
     """Applies the adjoint in the kernel of `native_conv`."""
+    if stride == 1 and min(g.shape[1:3]) > min(x.shape[1:3]):
+        # XLA would take g as the image because it is larger, and reverse all of it.
+        # Here x is the kernel, and only the result is reversed.
+        rest = tuple(kernel_size - 1 - side for side in padding)
+        dimensions = ("CHWN", "IHWO", "HWCN")
+        reversed_kernel = jax.lax.conv_general_dilated(
+            g, x, (1, 1), (rest, rest), dimension_numbers=dimensions
+        )
+        return reversed_kernel[::-1, ::-1]
     shape = (kernel_size, kernel_size, x.shape[-1], g.shape[-1])
     kernel = jax.ShapeDtypeStruct(shape, x.dtype)
     forward = functools.partial(native_conv, x, stride=stride, padding=padding)

@@ -25,7 +25,7 @@ def test_block_form_equals_native_form(name, colours, padding, dtype, rtol, rng)
         image = jnp.asarray(rng.standard_normal((2, 16, 24, colours)), dtype)
         features = jnp.asarray(rng.standard_normal((2, 4, 6, 6)), dtype)
         activate = layers.nonlinearity(name)
-        paddings = dict(paddings=(padding, padding))
+        paddings = dict(padding=padding)
         for native, block, x, pair, settings in (
             (blocks._native_pair, blocks._block_pair, image, down, paddings),
             (blocks._native_transpose_pair, blocks._block_transpose_pair)
