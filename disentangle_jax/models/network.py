@@ -34,7 +34,7 @@ class Network(nn.Module):
 
     @property
     def pixel_blocks(self) -> int:
-        """Side of the blocks in which `decode` computes images on TPUs; 0 if it does not.
+        """Side of the blocks in which `decode` computes images on TPUs; 0 for none.
 
         The loss is faster on the same blocks; see ``losses.Likelihood.on_blocks``.
         """

@@ -122,15 +122,15 @@ def test_packs_are_of_one_size_where_that_divides(count, most, sizes):
 
 
 def test_packs_are_sized_by_memory(monkeypatch):
-    from disentangle_jax.training import memory
+    from disentangle_jax.training import memory, working_memory
 
     expansion = sweep_lib.expand(STUDY + ":mini", ["--config.data.name=xysquares"])
     row = {**expansion.models[0].fields, "data.name": "xysquares"}
     assert sweep_lib.fitting_lanes(expansion.base, row) == sweep_lib.MOST_LANES
     run = training.prepare(rows_lib.together(expansion.base, [row]), "nowhere")
     # Eight devices share the lanes: room for two and a half, with their steps, on each.
-    step = jax.make_jaxpr(run.method.step)(*memory._abstract_arguments(run))
-    lane = memory._state_bytes(run) + memory.peak_bytes(step.jaxpr, "cpu")
+    step = jax.make_jaxpr(run.method.step)(*working_memory.abstract_arguments(run))
+    lane = memory._state_bytes(run) + working_memory.peak_bytes(step.jaxpr, "cpu")
     monkeypatch.setattr(memory, "device_memory", lambda mesh: int(2.5 * lane))
     assert sweep_lib.fitting_lanes(expansion.base, row) == 16
     # Where the data are not here it is not known.
