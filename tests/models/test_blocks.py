@@ -8,7 +8,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from disentangle_jax import losses, models
-from disentangle_jax.losses import likelihoods
+from disentangle_jax.losses.likelihoods import _as_blocks
 from disentangle_jax.models import blocks, layers, matrix_convolution
 
 
@@ -141,7 +141,7 @@ def test_loss_on_blocks_equals_the_loss(rng):
         blocked = likelihood.on_blocks(4)
         assert (blocked is likelihood) == (not likelihood.pixelwise)
         if likelihood.pixelwise:
-            rearranged = [likelihoods._as_blocks(a, 4) for a in (x, logits)]
+            rearranged = [_as_blocks(a, 4) for a in (x, logits)]
             wanted = likelihood.loss(x, logits)
             np.testing.assert_allclose(likelihood.loss(*rearranged), wanted, rtol=1e-6)
             np.testing.assert_allclose(blocked.loss(x, logits), wanted, rtol=1e-6)
@@ -151,4 +151,4 @@ def test_loss_reads_the_blocks_of_the_decoder(rng):
     """Both rearrangements cancel: this is what makes the loss cheap on TPUs."""
     made = jnp.float32(rng.standard_normal((2, 4, 4, 48)))
     image = matrix_convolution.to_pixels(made, 4, 0, (16, 16))
-    np.testing.assert_array_equal(likelihoods._as_blocks(image, 4), made)
+    np.testing.assert_array_equal(_as_blocks(image, 4), made)

@@ -49,16 +49,16 @@ def test_large_models_go_one_by_one_on_tpus(tmp_path, monkeypatch):
     assert (passes.lanes_at_once(run), passes.lanes_updated(run)) == (1, 8)
 
 
-@pytest.mark.parametrize("at_once, devices", [(2, 1), (4, 2), (2, 4), (8, 8)])
-def test_every_lane_is_in_one_pass(at_once, devices):
+@pytest.mark.parametrize("at_once, across", [(2, 1), (4, 2), (2, 4), (8, 8)])
+def test_every_lane_is_in_one_pass(at_once, across):
     lanes = jnp.arange(8.0)[:, None] + jnp.zeros((8, 3))
-    own = passes.Passes(lanes, at_once, devices)
+    own = passes.Passes(lanes, at_once, across)
     taken = jnp.stack([own.take(number) for number in range(8 // at_once)])
     assert taken.shape == (8 // at_once, at_once, 3)
     np.testing.assert_array_equal(own.unfold(taken), lanes)
     changed = own.replace(0, -taken[0])
     np.testing.assert_array_equal(
-        passes.Passes(changed, at_once, devices).take(0), -taken[0]
+        passes.Passes(changed, at_once, across).take(0), -taken[0]
     )
 
 
