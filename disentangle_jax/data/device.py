@@ -100,7 +100,10 @@ def _stored_images(
         def rendered(index: jax.Array, arrays: dict) -> jax.Array:
             del arrays
             factors = jnp.unravel_index(index, dataset.factor_sizes)
-            return dataset.render(jnp.stack(factors, axis=-1))
+            # Otherwise XLA computes the factors, and the draw, anew for every pixel.
+            return dataset.render(
+                jax.lax.optimization_barrier(jnp.stack(factors, axis=-1))
+            )
 
         return rendered, {}
     if dataset.packed is not None:

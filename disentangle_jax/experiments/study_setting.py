@@ -9,9 +9,12 @@ from typing import Any
 
 from disentangle_jax import rows
 
+# Options that a config does not name have the study's value.
 _SETTING = {
     "data.split_recipe": "none",
+    "data.options.size": 64,
     "model.name": "conv64",
+    "model.channel_scale": 1.0,
     "model.latent_dim": 10,
     "optimizer.learning_rate": 1e-4,
     "train.batch_size": 64,
@@ -43,10 +46,10 @@ def deviations(config: Mapping[str, Any]) -> list[str]:
     Args:
       config: the config that its models share, as JSON holds it.
     """
-    found = rows.flat(config)
+    found = _SETTING | rows.flat(config)
     lines = [
-        f"`{field}` is {found.get(field)!r}; in the study it is {value!r}."
+        f"`{field}` is {found[field]!r}; in the study it is {value!r}."
         for field, value in _SETTING.items()
-        if found.get(field) != value
+        if found[field] != value
     ]
     return [*lines, *_ALWAYS]

@@ -85,7 +85,7 @@ def test_page_lists_where_a_sweep_differs_from_the_study(tmp_path, rng):
         assert "Differences from the paper" in texts[preset]
     assert "in the study it is" not in texts[""]
     mini = html.unescape(texts[":mini"])
-    assert "`model.name` is 'fc1200'; in the study it is 'conv64'." in mini
+    assert "`model.channel_scale` is 0.25; in the study it is 1.0." in mini
 
 
 def test_page_of_a_partial_study(tmp_path, rng):
