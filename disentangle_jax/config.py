@@ -170,7 +170,7 @@ FIELDS: dict[str, Field] = {
         "seed",
     ),
     "lanes.chunk": Field(
-        0, "lanes computed at once; 0: all, on TPUs one per chip", "execution", low=0
+        0, "lanes computed at once; 0: all, on TPUs up to 4 a chip", "execution", low=0
     ),
     "eval.seed": Field(0, "seed of the evaluation", "evaluation", 0, _LARGEST_SEED),
     "eval.num_train": Field(10_000, "test images that scores are fitted on",
