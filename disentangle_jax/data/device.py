@@ -169,7 +169,7 @@ def _check_partners(dataset: Dataset, k: int | str) -> None:
         return  # Factors may keep their values.
     inside = dataset.inside().reshape(*dataset.factor_sizes, -1).any(-1).astype(int)
     alone = inside.sum() == 1
-    if k != "uniform":
+    if k not in ("uniform", "laplace"):
         # The coefficient of t^k in the product over factors of 1 + t (A − 1), with A
         # the sum along a factor: how many images differ in exactly k factors.
         differing = [inside] + [np.zeros_like(inside)] * k

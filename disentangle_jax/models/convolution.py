@@ -37,18 +37,23 @@ def conv(x: jax.Array, kernel: jax.Array, *, stride: int, padding: Pair) -> jax.
     return _conv(x, kernel, stride, padding)
 
 
-def conv_transpose(x: jax.Array, kernel: jax.Array, *, padding: Pair) -> jax.Array:
-    """Applies the adjoint in x of `conv` with stride 2: ``[B, H', W', O]``.
+def conv_transpose(
+    x: jax.Array, kernel: jax.Array, *, stride: int = 2, padding: Pair
+) -> jax.Array:
+    """Applies the adjoint in x of `conv`: ``[B, H', W', O]``.
 
-    ``H' = 2 (H - 1) + k - sum(padding)``.
+    ``H' = stride (H - 1) + k - sum(padding)``.
 
     Args:
       x: ``[B, H, W, I]``.
       kernel: ``[k, k, O, I]``, that of the convolution that is transposed.
+      stride: 1 or 2, of that convolution.
       padding: ``(before, after)`` of that convolution.
     """
-    size = tuple(2 * (n - 1) + kernel.shape[0] - sum(padding) for n in x.shape[1:3])
-    return _adjoint(x, kernel, 2, padding, size)
+    size = tuple(
+        stride * (n - 1) + kernel.shape[0] - sum(padding) for n in x.shape[1:3]
+    )
+    return _adjoint(x, kernel, stride, padding, size)
 
 
 # --- derivative rules -----------------------------------------------------------------
@@ -218,6 +223,15 @@ def native_kernel_gradient(
     x: jax.Array, g: jax.Array, *, kernel_size: int, stride: int, padding: Pair
 ) -> jax.Array:
     """Applies the adjoint in the kernel of `native_conv`."""
+    if stride == 1 and min(g.shape[1:3]) > min(x.shape[1:3]):
+        # XLA would take g as the image because it is larger, and reverse all of it.
+        # Here x is the kernel, and only the result is reversed.
+        rest = tuple(kernel_size - 1 - side for side in padding)
+        dimensions = ("CHWN", "IHWO", "HWCN")
+        reversed_kernel = jax.lax.conv_general_dilated(
+            g, x, (1, 1), (rest, rest), dimension_numbers=dimensions
+        )
+        return reversed_kernel[::-1, ::-1]
     shape = (kernel_size, kernel_size, x.shape[-1], g.shape[-1])
     kernel = jax.ShapeDtypeStruct(shape, x.dtype)
     forward = functools.partial(native_conv, x, stride=stride, padding=padding)
