@@ -22,6 +22,7 @@ from disentangle_jax.metrics.inputs import (
     to_numpy,
 )
 from disentangle_jax.metrics.intervals import Bootstrap
+from disentangle_jax.metrics.tokens import first_components
 from disentangle_jax.registry import split_names
 from disentangle_jax.types import unknown_name
 
@@ -120,6 +121,14 @@ def check_scores(
 def _check_options(
     options: Mapping[str, Mapping[str, Any]], functions: Mapping[str, Callable]
 ) -> None:
+    dicts = isinstance(options, Mapping) and all(
+        isinstance(own, Mapping) for own in options.values()
+    )
+    if not dicts:
+        raise ValueError(
+            "evaluate: `options` must hold a dict of arguments by the name of a score, "
+            f'such as {{"mig": {{"bins": 40}}}}, got {options!r}.'
+        )
     for name, own in options.items():
         if name not in functions:
             raise unknown_name("evaluate", "options", name, functions)
@@ -165,6 +174,21 @@ def _convention_setting(
     return {"convention": f"{convention} except {changed}" if changed else convention}
 
 
+def _components(
+    codes: ArrayLike,
+    codes_test: ArrayLike | None,
+    interventions: tuple[Callable, Any] | None,
+    groups: Sequence[int],
+) -> tuple[ArrayLike, ArrayLike | None, tuple[Callable, Any] | None]:
+    """Returns what `evaluate` takes, with a scalar for each latent variable."""
+    project = first_components(codes, groups)
+    if interventions is not None:
+        encode, dataset = interventions
+        interventions = (lambda images: project(encode(images))), dataset
+    codes_test = codes_test if codes_test is None else project(codes_test)
+    return project(codes), codes_test, interventions
+
+
 def evaluate(
     codes: ArrayLike,
     factors: ArrayLike | None = None,
@@ -173,6 +197,7 @@ def evaluate(
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
     groups: Sequence[int] | None = None,
+    tokens: str = "whole",
     interventions: tuple[Callable, Any] | None = None,
     convention: str | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
@@ -192,8 +217,12 @@ def evaluate(
         tasks and fairness), which are computed only if named.
       codes_test: ``[M, D]`` held-out codes, for the scores that measure an accuracy.
       factors_test: ``[M, K]`` factors of the held-out codes.
-      groups: sizes of multi-dimensional latent variables; scores without a definition
-        for them are computed over single dimensions, as their settings show.
+      groups: sizes of multi-dimensional latent variables (tokens). `explicitness`,
+        `dci_es` and `fairness` use the code as a whole, and `rmig` is defined for
+        single dimensions only; their settings show no groups.
+      tokens: how multi-dimensional variables are scored: "whole" as vectors, by the
+        definition of each score; or "pca", each as its first principal component, as in
+        the papers of DisDiff and EncDiff (see `metrics.first_components`).
       interventions: ``(encode_fn, dataset)`` from which interventional scores sample
         images with chosen factors; None: from the rows of `codes`.
       convention: name of a library whose settings each score takes (bins, normaliser,
@@ -221,6 +250,15 @@ def evaluate(
       computed on these arrays does not fail the others: its values are NaN, and the
       reason is in ``errors``, as for every value that is NaN.
     """
+    if tokens not in ("whole", "pca"):
+        raise unknown_name("evaluate", "tokens", tokens, ("whole", "pca"))
+    tokens_setting = {}
+    if tokens == "pca" and groups is not None:
+        tokens_setting = {"tokens": f"first principal components of {tuple(groups)}"}
+        codes, codes_test, interventions = _components(
+            codes, codes_test, interventions, groups
+        )
+        groups = None
     if factors is None:
         arrays = codes_alone(check_codes("evaluate", "codes", codes))
     else:
@@ -251,6 +289,7 @@ def evaluate(
                 score, codes_test=codes_test, factors_test=factors_test, **shared | own
             )
             results[name] = compute(*(sampled or (codes, factors)))
+            results[name].settings |= tokens_setting
             results[name].settings |= _convention_setting(score, convention, own)
         except (ValueError, ArithmeticError) as error:
             results[name] = Score(dict.fromkeys(described.keys, math.nan), {})

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -205,23 +205,31 @@ def _moments(dataset: str) -> tuple[Sequence[float], Sequence[float]]:
 
 
 def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
-    optimizer = optax.scale_by_adam(
-        b1=config.optimizer.b1, b2=config.optimizer.b2, eps=config.optimizer.eps
-    )
-    if config.optimizer.frozen:
-        # After Adam, whose state then has the same leaves as without.
-        frozen = set(config.optimizer.frozen)
-        zero = optax.masked(
-            optax.set_to_zero(),
-            lambda tree: jax.tree.map_with_path(
-                lambda path, _: bool(frozen & _names(path)), tree
-            ),
+    fields = config.optimizer
+    parts = [optax.scale_by_adam(b1=fields.b1, b2=fields.b2, eps=fields.eps)]
+    if fields.clip:
+        parts.insert(0, optax.clip(fields.clip))
+    if fields.weight_decay:
+        decay = optax.add_decayed_weights(
+            fields.weight_decay, _where(lambda names: "kernel" in names)
         )
-        optimizer = optax.chain(optimizer, zero)
-    if config.optimizer.accumulate == 1:
+        parts.append(decay)
+    if fields.frozen:
+        # After Adam, whose state then has the same leaves as without.
+        frozen = _where(lambda names: bool(set(fields.frozen) & names))
+        parts.append(optax.masked(optax.set_to_zero(), frozen))
+    optimizer = optax.chain(*parts) if len(parts) > 1 else parts[0]
+    if fields.accumulate == 1:
         return optimizer
-    several = optax.MultiSteps(optimizer, config.optimizer.accumulate)
+    several = optax.MultiSteps(optimizer, fields.accumulate)
     return several.gradient_transformation()
+
+
+def _where(chosen: Callable[[set[str]], bool]) -> Callable[[Any], Any]:
+    """Returns a mask of the parameters, chosen by the names on the way to them."""
+    return lambda tree: jax.tree.map_with_path(
+        lambda path, _: chosen(_names(path)), tree
+    )
 
 
 def _names(path: tuple) -> set[str]:
