@@ -119,9 +119,6 @@ def prepare(
         config.data.name = f"{data.as_dataset.__module__}:dataset"
         config.data.options = {"called": dataset.name}
     config_lib.check_values(config)
-    if config.train.input == "auto" and (workdir / "config.json").exists():
-        chosen = read_config(workdir).train.input
-        config = rows.apply(config, {"train.input": chosen})
     check_workdir(config, workdir)
     lanes = expand(config)
     _check_start(config, lanes, workdir)

@@ -64,7 +64,10 @@ def check_workdir(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> N
     if not (workdir / "config.json").exists():
         return
     stored = read_config(workdir)
-    differing = rows.differences(rows.flat(stored), rows.flat(config), rows.WORKDIR)
+    old, new = dict(rows.flat(stored)), dict(rows.flat(config))
+    if new.get("train.input") == "auto":  # The stored config has what it became.
+        new["train.input"] = old["train.input"]
+    differing = rows.differences(old, new, rows.WORKDIR)
     if differing:
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
         raise ValueError(
