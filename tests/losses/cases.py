@@ -70,7 +70,8 @@ def objectives(batch, numbers, key, axis_name=None):
     fixed["anchor_vae"] = {"anchors": (0, 2)}
     fixed["vlae"] = {"latent_groups": (1, dims - 1)}
     fixed["abs_ae"] = {"critic_logits": critic}
-    fixed["bio_ae"] = {"weights": {"kernel": WEIGHTS, "bias": WEIGHTS[0]}}
+    kernel = jnp.asarray(WEIGHTS, z.dtype)
+    fixed["bio_ae"] = {"weights": {"kernel": kernel, "bias": kernel[0]}}
     fixed["qlae"] = {"codebook": codebook(dims)}
     fixed["tripod"] = {"key": key, "activations": activations}
     # Neighbouring rows are pairs, so that a split of the batch keeps them together.

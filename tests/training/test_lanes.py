@@ -30,14 +30,6 @@ CASES = {
     "control_vae": ({"threshold": 20.0}, "method.c_max", (2.0, 8.0)),
     "slow_vae": ({}, "method.gamma", (1.0, 10.0)),
     "bio_ae": ({}, "method.lambda_activity", (0.01, 1.0)),
-    # With an odd number of values, codes near 0 are not near to two of them; and steps
-    # are far above rounding errors.
-    "qlae": ({"values": 5}, "method.lambda_commitment", (0.01, 1.0)),
-    "tripod": (
-        {"levels": 5, "activations": ("layer_2", "layer_3"), "epsilon": 50.0},
-        "method.lambda_information",
-        (1e-4, 1e-2),
-    ),
 }
 
 
