@@ -7,6 +7,7 @@ returns the result from ``get_config(preset)``. Fields that are added there unde
 """
 
 import ast
+import difflib
 import math
 import pathlib
 import runpy
@@ -70,6 +71,7 @@ class Field(NamedTuple):
             text = f"lie in [{low:g}, {self.below:g})"
         elif self.low == 1 or self.above == 0:
             text = "be positive"
+            text += " and finite" if isinstance(self.default, float) else ""
         else:
             text = "be finite" if self.low is None else f"be at least {low}"
         if self.high < math.inf:
@@ -140,7 +142,11 @@ FIELDS: dict[str, Field] = {
         ("tensorboard",), "where rows are also sent: 'tensorboard', 'wandb'",
         "execution",
     ),
-    "train.input": Field("stream", "'stream' by tf.data, or 'device': drawn in a step"),
+    "train.input": Field(
+        "stream",
+        "'stream' by tf.data; 'device': drawn in a step; 'auto': on the device where "
+        "the method allows it and the images are rendered or at most 1 GB",
+    ),
     "train.prefetch": Field(2, "batches prepared ahead", "execution", 1, 1000),
     "train.steps_per_dispatch": Field(1, "steps of one compiled call", low=1),
     "train.schedules": Field({}, "changes of hyperparameters; training/schedules.py"),
@@ -164,7 +170,7 @@ FIELDS: dict[str, Field] = {
         "seed",
     ),
     "lanes.chunk": Field(
-        0, "lanes computed at once; 0: all, on TPUs one per chip", "execution", low=0
+        0, "lanes computed at once; 0: all, on TPUs up to 4 a chip", "execution", low=0
     ),
     "eval.seed": Field(0, "seed of the evaluation", "evaluation", 0, _LARGEST_SEED),
     "eval.num_train": Field(10_000, "test images that scores are fitted on",
@@ -348,8 +354,13 @@ def find(file: str) -> tuple[pathlib.Path, str]:
             p.relative_to(shipped).with_suffix("").as_posix()
             for p in shipped.rglob("*.py")
         )
-        hint = unknown_name(f"--config: there is no file {text};", "FILE", name, known)
-        raise ValueError(str(hint).replace(";:", ";"))
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        raise ValueError(
+            f"--config: there is no file {text or '(no name was given)'}. Give the "
+            "path of a Python file, or one of the included configs: "
+            f"{', '.join(n for n in known if '/' not in n)}, experiments/… and "
+            f"studies/….{f' Did you mean {near[0]!r}?' if near else ''}"
+        )
     return found, preset
 
 
@@ -357,13 +368,14 @@ def run_file(path: str) -> dict[str, Any]:
     """Runs a config file and returns what it defines.
 
     Raises:
-      ValueError: the file is no Python, or fails; the message names file and line.
+      ValueError: the file is not valid Python, or fails; the message says where.
     """
     try:
         return runpy.run_path(path)
     except SyntaxError as error:
         raise ValueError(
-            f"--config: {path} is no Python, in line {error.lineno}: {error.msg}."
+            f"--config: {path} is not valid Python: {error.msg}"
+            f"{f' (line {error.lineno})' if error.lineno else ''}."
         ) from None
     except Exception as error:
         raise ValueError(
@@ -480,5 +492,8 @@ def _typed(name: str, text: str, default: Any) -> Any:
 
 def check_preset(file: str, preset: str, known: Iterable[str]) -> None:
     """Raises a ValueError unless `preset` is empty or one that `file` knows."""
+    known = list(known)
+    if preset and not known:
+        raise ValueError(f"configs/{file}.py: has no presets, got {preset!r}.")
     if preset and preset not in known:
         raise unknown_name(f"configs/{file}.py", "preset", preset, known)

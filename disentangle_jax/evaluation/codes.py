@@ -242,12 +242,15 @@ def _traversal_sections(
             _labels(groups, unused),
             groups,
         )
+    grey = " The names of inactive latents are grey." if len(unused) else ""
     yield Animation(
         "traversals_moving",
         "Latent traversals, animated",
-        "The first sheet of traversals as an animation: each tile varies one latent.",
+        "The first sheet of traversals as an animation: each tile varies one latent."
+        + grey,
         walks[0],
         groups,
+        unused,
     )
 
 

@@ -93,7 +93,37 @@ class Method:
         Returns:
           The new state and the terms; ``terms["loss"]`` is what is minimised.
         """
+        grads, model_state, terms = self.gradients(key, state, batch, hyper)
+        return self.update(state, grads, model_state, hyper), terms
+
+    def gradients(
+        self, key: jax.Array, state: State, batch: Batch, hyper: Hyper
+    ) -> tuple[Any, dict, Terms]:
+        """Returns what :meth:`update` needs, and scalar terms for the log.
+
+        A method whose parameters are updated once per step, after all gradients are
+        known, implements this and :meth:`update`; others implement :meth:`step`.
+
+        Returns:
+          The gradients, a pytree like the parameters; the state of the networks after
+          the step; and the terms, as :meth:`step` does.
+        """
         raise NotImplementedError
+
+    def update(
+        self, state: State, grads: Any, model_state: dict, hyper: Hyper
+    ) -> State:
+        """Returns the state after the update by `grads`."""
+        raise NotImplementedError
+
+    @property
+    def divided(self) -> bool:
+        """Whether a step is :meth:`gradients` and then :meth:`update`.
+
+        Many models then are updated at once, though their gradients are computed one
+        after another.
+        """
+        return type(self).step is Method.step
 
     def networks(self, state: State) -> Networks:
         """Returns the networks at the parameters of `state`, in evaluation mode."""

@@ -119,6 +119,9 @@ def prepare(
         config.data.name = f"{data.as_dataset.__module__}:dataset"
         config.data.options = {"called": dataset.name}
     config_lib.check_values(config)
+    if config.train.input == "auto" and (workdir / "config.json").exists():
+        chosen = read_config(workdir).train.input
+        config = rows.apply(config, {"train.input": chosen})
     check_workdir(config, workdir)
     lanes = expand(config)
     _check_start(config, lanes, workdir)
@@ -132,6 +135,7 @@ def prepare(
     _check_steps(config)
     method = make_method(config, train_set)
     _check_input(config, train_set, method)
+    config = _with_input(config, train_set, method)
     _check_evaluation(config, train_set, method)
     mesh = make_mesh(config, len(lanes), jax.devices() if devices is None else devices)
     test_set = load_split(config, "test", dataset)
@@ -350,15 +354,31 @@ def _check_input(
     except ValueError as error:
         name = config.method.name
         raise ValueError(f"config: `method.name` {name!r} {error}") from None
-    if config.train.input not in ("stream", "device"):
-        raise unknown_name(
-            "config", "train.input", config.train.input, ("stream", "device")
-        )
+    known = ("stream", "device", "auto")
+    if config.train.input not in known:
+        raise unknown_name("config", "train.input", config.train.input, known)
     if config.train.input == "device" and not method.inputs.can_be_on_device:
         raise ValueError(
             f"config: `train.input` must be 'stream' for {config.method.name!r}, whose "
             "batches hold labels or documents."
         )
+
+
+# Largest dataset that "auto" input keeps on the device: dSprites takes 0.4 GB there. A
+# fixed size, so that a run sees the same batches on every machine.
+_ON_DEVICE = 10**9
+
+
+def _with_input(
+    config: ml_collections.ConfigDict, train_set: data.Dataset, method: Method
+) -> ml_collections.ConfigDict:
+    """Returns a config whose ``train.input`` is "stream" or "device"."""
+    if config.train.input != "auto":
+        return config
+    size = data.device_bytes(train_set)
+    fits = size is not None and size <= _ON_DEVICE
+    where = "device" if fits and method.inputs.can_be_on_device else "stream"
+    return rows.apply(config, {"train.input": where})
 
 
 def _check_evaluation(

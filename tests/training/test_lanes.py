@@ -362,9 +362,9 @@ def test_accumulated_gradients_wait_for_the_last_batch(tmp_path):
         ({"lanes.rows": ({"method.beta": 8.0},)}, "must all give 'train.seed'"),
         (
             {"lanes.rows": ({"train.seed": 0}, {"train.seed": 0})},
-            "some have the same name",
+            "got two that are named",
         ),
-        ({"lanes.sweep": {"method.beta": (1.0, 1.0)}}, "some have the same name"),
+        ({"lanes.sweep": {"method.beta": (1.0, 1.0)}}, "got two that are named"),
         (
             {"lanes.rows": ({"train.seed": 0, "model.width": 8.0},)},
             "change the program",

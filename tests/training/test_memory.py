@@ -7,13 +7,15 @@ import jax.numpy as jnp
 import pytest
 
 from disentangle_jax import main, training
-from disentangle_jax.training import memory
+from disentangle_jax.training import memory, working_memory
 from tests.training import tiny
 
 
 def peak(function, *shapes, platform="cpu"):
     arguments = [jax.ShapeDtypeStruct(shape, "float32") for shape in shapes]
-    return memory.peak_bytes(jax.make_jaxpr(function)(*arguments).jaxpr, platform)
+    return working_memory.peak_bytes(
+        jax.make_jaxpr(function)(*arguments).jaxpr, platform
+    )
 
 
 def test_peak_by_hand():
@@ -58,8 +60,8 @@ def test_estimate_is_near_what_xla_says(tmp_path):
     config = tiny.config(batch_size=256)
     config.model.width = 128
     run = training.prepare(config, tmp_path)
-    arguments = memory._abstract_arguments(run)
-    estimated = memory.peak_bytes(
+    arguments = working_memory.abstract_arguments(run)
+    estimated = working_memory.peak_bytes(
         jax.make_jaxpr(run.method.step)(*arguments).jaxpr, "cpu"
     )
     xla = jax.jit(run.method.step).lower(*arguments).compile().memory_analysis()
@@ -133,3 +135,22 @@ def test_memory_of_the_device_or_of_the_host(tmp_path, devices):
     assert memory.device_memory(mesh) == host // 4
     card = types.SimpleNamespace(memory_stats=lambda: {"bytes_limit": 123})
     assert memory.device_memory(types.SimpleNamespace(local_devices=[card])) == 123
+
+
+def test_limits_of_the_process_and_of_its_container_count(tmp_path, monkeypatch):
+    run = training.prepare(tiny.config(num_steps=2), tmp_path)
+    whole = memory.device_memory(run.mesh)
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(memory, "_CONTAINER_LIMITS", (limit, tmp_path / "none"))
+    devices = len(run.mesh.local_devices)
+    for text, expected in (("max\n", whole), ("8000000\n", 8_000_000 // devices)):
+        limit.write_text(text)
+        assert memory.device_memory(run.mesh) == expected
+    limit.unlink()
+    unlimited = memory.resource.RLIM_INFINITY
+    given = {"limits": (10**6, unlimited)}
+    monkeypatch.setattr(memory.resource, "getrlimit", lambda _: given["limits"])
+    with pytest.raises(training.TooLarge, match=r"has 0 GiB: .*`ulimit -v`\.$"):
+        training.check_memory(run)
+    given["limits"] = (unlimited, unlimited)
+    training.check_memory(run)
