@@ -32,14 +32,14 @@ HYPERPARAMETERS = {
     "ada_gvae": {"beta": 2.0, "ratio": 0.4},
     "ada_ml_vae": {"beta": 2.0, "ratio": 0.4},
     "abs_ae": {"beta": 0.2},
-    "qlae": {"lambda_quantisation": 0.3, "lambda_commitment": 0.2},
+    "qlae": {"lambda_quantisation": 0.25, "lambda_commitment": 0.125},
     "slow_vae": {"beta": 0.5, "gamma": 2.0, "rate": 3.0},
     "bio_ae": {
-        "lambda_nonnegative": 0.7,
-        "lambda_activity": 0.3,
-        "lambda_weight": 0.1,
+        "lambda_nonnegative": 0.75,
+        "lambda_activity": 0.25,
+        "lambda_weight": 0.125,
     },
-    "tripod": {"lambda_information": 0.1, "lambda_hessian": 0.2, "epsilon": 1.6},
+    "tripod": {"lambda_information": 0.125, "lambda_hessian": 0.25, "epsilon": 1.5},
 }
 WEIGHTS = np.sin(np.arange(40.0)).reshape(8, 5)  # of the layers below
 
@@ -70,7 +70,8 @@ def objectives(batch, numbers, key, axis_name=None):
     fixed["anchor_vae"] = {"anchors": (0, 2)}
     fixed["vlae"] = {"latent_groups": (1, dims - 1)}
     fixed["abs_ae"] = {"critic_logits": critic}
-    fixed["bio_ae"] = {"weights": {"kernel": WEIGHTS, "bias": WEIGHTS[0]}}
+    kernel = jnp.asarray(WEIGHTS, z.dtype)
+    fixed["bio_ae"] = {"weights": {"kernel": kernel, "bias": kernel[0]}}
     fixed["qlae"] = {"codebook": codebook(dims)}
     fixed["tripod"] = {"key": key, "activations": activations}
     # Neighbouring rows are pairs, so that a split of the batch keeps them together.

@@ -75,14 +75,15 @@ def expected(batch, key):
         + 0.5 * total
         + 2 * reference.transition_kl(mean, log_var, 3.0).mean(),
         "bio_ae": error / pixels
-        + 0.7 * np.maximum(-np.asarray(z, float), 0).mean()
-        + 0.3 * (np.asarray(z, float) ** 2).mean()
-        + 0.1 * (cases.WEIGHTS**2).sum() / 2,
+        + 0.75 * np.maximum(-np.asarray(z, float), 0).mean()
+        + 0.25 * (np.asarray(z, float) ** 2).mean()
+        + 0.125 * (cases.WEIGHTS**2).sum() / 2,
         "qlae": error / pixels
-        + 0.5 * ((mean - reference.nearest(mean, cases.codebook(dims))[0]) ** 2).mean(),
+        + 0.375
+        * ((mean - reference.nearest(mean, cases.codebook(dims))[0]) ** 2).mean(),
         "tripod": error / pixels
-        + 0.1 * reference.multi_information(z, reference.deviation(mean))
-        + 0.2 * hessian_penalties(z, mean, key).mean(),
+        + 0.125 * reference.multi_information(z, reference.deviation(mean))
+        + 0.25 * hessian_penalties(z, mean, key).mean(),
     }
     halves = [a[start::2] for start in (0, 1) for a in (mean, log_var)]
     for name, average in (("ada_gvae", "gvae"), ("ada_ml_vae", "ml_vae")):
