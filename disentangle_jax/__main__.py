@@ -2,7 +2,7 @@
 
 import sys
 
-from disentangle_jax.main import main
+from disentangle_jax.main import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

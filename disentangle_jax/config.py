@@ -7,6 +7,7 @@ returns the result from ``get_config(preset)``. Fields that are added there unde
 """
 
 import ast
+import difflib
 import math
 import pathlib
 import runpy
@@ -70,6 +71,7 @@ class Field(NamedTuple):
             text = f"lie in [{low:g}, {self.below:g})"
         elif self.low == 1 or self.above == 0:
             text = "be positive"
+            text += " and finite" if isinstance(self.default, float) else ""
         else:
             text = "be finite" if self.low is None else f"be at least {low}"
         if self.high < math.inf:
@@ -90,7 +92,8 @@ FIELDS: dict[str, Field] = {
     ),
     "data.train_split": Field("train", "trained on; or 'train+validation'"),
     "data.changed_factors": Field(
-        "uniform", "number of factors that differ in a pair: 'uniform', '1', 'dlib', …"
+        "uniform",
+        "which factors differ in a pair: 'uniform', 'dlib', 'laplace' or a number",
     ),
     "data.num_labels": Field(1000, "labelled images of methods that use labels", low=1),
     "data.options": Field({}, "further arguments of data.load"),
@@ -107,6 +110,12 @@ FIELDS: dict[str, Field] = {
     "optimizer.b1": Field(0.9, "Adam's decay of the first moment", low=0, below=1),
     "optimizer.b2": Field(0.999, "Adam's decay of the second moment", low=0, below=1),
     "optimizer.eps": Field(1e-8, "Adam's epsilon", above=0),
+    "optimizer.clip": Field(
+        0.0, "largest size of an element of a gradient; 0: no limit", low=0
+    ),
+    "optimizer.weight_decay": Field(
+        0.0, "decoupled decay of kernels, not of biases (AdamW); 0: none", low=0
+    ),
     "optimizer.accumulate": Field(
         1, "batches whose gradients are averaged for one update", low=1
     ),
@@ -133,7 +142,11 @@ FIELDS: dict[str, Field] = {
         ("tensorboard",), "where rows are also sent: 'tensorboard', 'wandb'",
         "execution",
     ),
-    "train.input": Field("stream", "'stream' by tf.data, or 'device': drawn in a step"),
+    "train.input": Field(
+        "stream",
+        "'stream' by tf.data; 'device': drawn in a step; 'auto': on the device where "
+        "the method allows it and the images are rendered or at most 1 GB",
+    ),
     "train.prefetch": Field(2, "batches prepared ahead", "execution", 1, 1000),
     "train.steps_per_dispatch": Field(1, "steps of one compiled call", low=1),
     "train.schedules": Field({}, "changes of hyperparameters; training/schedules.py"),
@@ -341,8 +354,13 @@ def find(file: str) -> tuple[pathlib.Path, str]:
             p.relative_to(shipped).with_suffix("").as_posix()
             for p in shipped.rglob("*.py")
         )
-        hint = unknown_name(f"--config: there is no file {text};", "FILE", name, known)
-        raise ValueError(str(hint).replace(";:", ";"))
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        raise ValueError(
+            f"--config: there is no file {text or '(no name was given)'}. Give the "
+            "path of a Python file, or one of the included configs: "
+            f"{', '.join(n for n in known if '/' not in n)}, experiments/… and "
+            f"studies/….{f' Did you mean {near[0]!r}?' if near else ''}"
+        )
     return found, preset
 
 
@@ -350,13 +368,14 @@ def run_file(path: str) -> dict[str, Any]:
     """Runs a config file and returns what it defines.
 
     Raises:
-      ValueError: the file is no Python, or fails; the message names file and line.
+      ValueError: the file is not valid Python, or fails; the message says where.
     """
     try:
         return runpy.run_path(path)
     except SyntaxError as error:
         raise ValueError(
-            f"--config: {path} is no Python, in line {error.lineno}: {error.msg}."
+            f"--config: {path} is not valid Python: {error.msg}"
+            f"{f' (line {error.lineno})' if error.lineno else ''}."
         ) from None
     except Exception as error:
         raise ValueError(
@@ -473,5 +492,8 @@ def _typed(name: str, text: str, default: Any) -> Any:
 
 def check_preset(file: str, preset: str, known: Iterable[str]) -> None:
     """Raises a ValueError unless `preset` is empty or one that `file` knows."""
+    known = list(known)
+    if preset and not known:
+        raise ValueError(f"configs/{file}.py: has no presets, got {preset!r}.")
     if preset and preset not in known:
         raise unknown_name(f"configs/{file}.py", "preset", preset, known)

@@ -11,6 +11,7 @@ import os
 import pathlib
 import uuid
 import warnings
+import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -122,16 +123,16 @@ def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
       Damaged: the file is cut, changed, or holds no arrays.
     """
     try:
+        if not zipfile.is_zipfile(path):
+            open(path, "rb").close()  # Raises where there is none.
+            raise ValueError("it is not a whole .npz file, as numpy.savez writes them")
         with open(path, "rb") as file, np.load(file) as arrays:
-            if not isinstance(arrays, np.lib.npyio.NpzFile):
-                raise ValueError("one array without a name")
             return {name: arrays[name] for name in arrays.files}
     except FileNotFoundError:
         raise
     except Exception as error:  # zipfile, zlib and numpy raise many kinds.
         raise Damaged(
-            f"{path}: is damaged ({type(error).__name__}: {error}); bring back a copy, "
-            "or write it again."
+            f"{path}: is damaged ({error}); bring back a copy, or write it again."
         ) from None
 
 

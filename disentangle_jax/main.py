@@ -18,7 +18,6 @@ stopped it, with its state saved.
 """
 
 import os
-import signal
 import sys
 import warnings
 
@@ -53,8 +52,6 @@ def main(argv: list[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         print(f"error: {name} needs {missing(error)}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return 130
     return work() if command.description.light else _run(work)
 
 
@@ -72,10 +69,8 @@ def _run(work) -> int:
 
 def command() -> int:
     """Runs the command of this process; returns its exit code."""
-    process.protect_output()
-    code = main()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Nothing is left to be stopped.
-    return code
+    process.set_up()
+    return main()
 
 
 if __name__ == "__main__":

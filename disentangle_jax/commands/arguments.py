@@ -91,7 +91,11 @@ def folder_of(args: argparse.Namespace, name: str = "run") -> pathlib.Path:
     """Returns the one folder that was given."""
     given = [f for f in (getattr(args, name), args.workdir) if f is not None]
     if len(given) != 1:
-        raise ValueError(f"{name.upper()} is required: one folder; see --help.")
+        wrong = "was given twice" if given else "is required"
+        raise ValueError(
+            f"{name.upper()} {wrong}: give one folder, as an argument or by --workdir; "
+            "see --help."
+        )
     return pathlib.Path(given[0])
 
 

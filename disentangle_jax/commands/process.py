@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import IO, Any
@@ -37,6 +38,17 @@ class Output:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def set_up() -> None:
+    """Prepares this process for a command: its output and Ctrl-C.
+
+    Ctrl-C ends it at once, without a traceback, except where :func:`exit_code` or
+    training handles it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    protect_output()
 
 
 def protect_output() -> None:

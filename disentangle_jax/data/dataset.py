@@ -106,6 +106,7 @@ class Dataset:
                 f"{self.factor_names} and {self.factor_sizes}."
             )
         if self._table is not None:
+            self._check_table()
             self._length = len(self._table)
         elif self.factor_sizes:
             self._length = int(np.prod(self.factor_sizes)) * copies
@@ -119,6 +120,20 @@ class Dataset:
         self._member = None
         self._found = None
         self.shrink = lambda images: images
+
+    def _check_table(self) -> None:
+        """Raises where factor values lie outside their sizes: arrays are indexed."""
+        if self.continuous or not self._table.size:
+            return
+        lowest, highest = self._table.min(0), self._table.max(0)
+        for name, size, low, high in zip(
+            self.factor_names, self.factor_sizes, lowest, highest
+        ):
+            if low < 0 or high >= size:
+                raise ValueError(
+                    f"data.load: the values of {name} in {self.name} must lie in "
+                    f"[0, {size}), got {low} to {high}. Replace the file of its labels."
+                )
 
     def __len__(self) -> int:
         return self._length

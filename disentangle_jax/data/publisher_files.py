@@ -144,6 +144,8 @@ def check_writable(folder: pathlib.Path) -> None:
 @contextlib.contextmanager
 def open_npz(path: pathlib.Path) -> Iterator[np.lib.npyio.NpzFile]:
     """Opens an npz file without pickles, and closes it even if it is damaged."""
+    if not zipfile.is_zipfile(regular(path)):
+        raise ValueError("it is not a whole .npz file")
     with path.open("rb") as file, np.load(file) as archive:
         yield archive
 

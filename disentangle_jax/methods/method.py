@@ -158,6 +158,25 @@ class Method:
         del state
         return z
 
+    def latent_values(
+        self, state: State, codes: jax.Array | None, steps: int
+    ) -> jax.Array:
+        """Returns the values ``[D, S]`` that a traversal gives each latent.
+
+        Args:
+          state: the state of the trained model.
+          codes: ``[N, D]`` codes; each latent runs from its minimum to its maximum
+            over them in `steps` even steps. None for -2 … 2, two standard deviations
+            of the prior.
+          steps: number of values. A method whose latents take a few values only
+            returns these instead.
+        """
+        del state
+        if codes is None:
+            latents = sum(self.latent_groups)
+            return jnp.tile(jnp.linspace(-2.0, 2.0, steps), (latents, 1))
+        return sampling.min_max_values(jnp.asarray(codes), steps=steps)
+
     def constant_shapes(
         self, dataset: data.Dataset, hypers: Sequence[Mapping[str, float]]
     ) -> dict[str, Any]:

@@ -66,6 +66,15 @@ def _seed(text: str) -> int:
     return int(text)
 
 
+def _options(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"""must be JSON such as '{{"mig": {{"bins": 40}}}}', got {text}"""
+        ) from None
+
+
 def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -81,7 +90,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "--scores", default="all", help="names separated by commas, or all (default)"
     )
     parser.add_argument(
-        "--options", type=json.loads, default={}, metavar="JSON",
+        "--options", type=_options, default={}, metavar="JSON",
         help="""arguments of scores, such as '{"mig": {"bins": 40}}'""",
     )  # fmt: skip
     parser.add_argument(
@@ -89,6 +98,11 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         help=f"compute scores as a library does: {', '.join(conventions())}",
     )  # fmt: skip
     parser.add_argument("--groups", help="sizes of latent variables, such as 2,2,2")
+    parser.add_argument(
+        "--tokens", choices=("whole", "pca"), default="whole",
+        help="score variables of several dimensions as vectors (whole), or the first "
+        "principal component of each (pca)",
+    )  # fmt: skip
     parser.add_argument(
         "--intervals", action="store_true", help="add bootstrap 95 %% intervals"
     )
@@ -131,6 +145,7 @@ def _evaluated(arrays: dict[str, np.ndarray], options: Any) -> Evaluation:
         codes_test=arrays.get("codes_test"),
         factors_test=arrays.get("factors_test"),
         groups=groups,
+        tokens=options.tokens,
         convention=options.convention,
         options=options.options,
         intervals=options.intervals,
@@ -160,9 +175,11 @@ def _text(found: Comparison, options: Any) -> str:
 
 
 def _write_csv(found: Comparison, path: pathlib.Path) -> None:
+    if not path.parent.is_dir():
+        raise ValueError(f"--csv: there is no folder {path.parent}.")
     rows = [row | {"settings": json.dumps(row["settings"], default=list)}
             for row in found.to_rows()]  # fmt: skip
-    with path.open("w", newline="") as file:
+    with files_lib.new_file(path) as partial, partial.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from disentangle_jax import types
+from disentangle_jax.fusion import stored
 from disentangle_jax.models import convolution, matrix_convolution
 from disentangle_jax.models.blocks import Weights
 from disentangle_jax.models.compilation import fence
@@ -338,18 +339,9 @@ def _max_pool_forward(x):
     for index, corner in enumerate(corners[1:], start=1):
         where = jnp.where(corner > best, jnp.int8(index), where)
         best = jnp.maximum(best, corner)
-    return best, jax.lax.platform_dependent(where, cpu=_stored, default=lambda x: x)
-
-
-def _stored(where: jax.Array) -> jax.Array:
-    """Makes XLA store `where` (never negative) instead of the arrays it depends on.
-
-    XLA's CPU compiler would otherwise compute it again, four times at full resolution,
-    where the backward pass reads it: the slowest operation of a step. It does not fuse
-    conditionals into their readers, so this is one whose outcome it cannot predict.
-    """
-    first = where[(0,) * where.ndim]
-    return jax.lax.cond(first >= 0, lambda x: x, jnp.bitwise_not, where)
+    # Computing the corner again where the backward pass reads it would be the slowest
+    # operation of a step on CPU.
+    return best, stored(where, where[(0,) * where.ndim] >= 0)
 
 
 def _max_pool_backward(where, g):

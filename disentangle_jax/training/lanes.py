@@ -6,6 +6,7 @@ lane has its own parameters, keys, optimizer state and hyperparameters, and equa
 run of its config alone.
 """
 
+import collections
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -41,7 +42,12 @@ def expand(config: ml_collections.ConfigDict) -> tuple[Lane, ...]:
     """
     settings = config.lanes
     named = settings.seeds > 1 or settings.sweep or settings.rows
-    lanes = []
+    if "train.seed" in settings.sweep:
+        raise ValueError(
+            "config: `lanes.sweep` must not hold train.seed; set `lanes.seeds` to the "
+            "number of seeds."
+        )
+    lanes: list[Lane] = []
     for row in rows.of(config):
         _check_fields(config, row)
         seed = row["train.seed"]
@@ -53,11 +59,12 @@ def expand(config: ml_collections.ConfigDict) -> tuple[Lane, ...]:
         ]
         name = ",".join([*parts, f"seed={seed}"]) if named else ""
         lanes.append(Lane(name, seed, _hyper(config, row), row))
-    if len({lane.name for lane in lanes}) < len(lanes):
+    [(name, count)] = collections.Counter(lane.name for lane in lanes).most_common(1)
+    if count > 1:
         where = "lanes.rows" if settings.rows else "lanes.sweep"
         raise ValueError(
-            f"config: `{where}` must differ in their seeds or the first six digits of "
-            "their values: some have the same name."
+            f"config: the models of `{where}` must differ in their seeds or in the "
+            f"first six digits of a value, got two that are named {name!r}."
         )
     if settings.chunk and len(lanes) % settings.chunk:
         raise ValueError(

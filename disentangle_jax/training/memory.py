@@ -2,6 +2,8 @@
 
 import math
 import os
+import pathlib
+import resource
 from typing import Any
 
 import jax
@@ -17,6 +19,14 @@ from disentangle_jax.training.working_memory import (
 # No step of our networks keeps more than a quarter of this many floats for each pixel
 # of its batch; if even this many fit into memory, no estimate is needed.
 _MOST_FLOATS_PER_PIXEL = 4000
+# Address space that the compiler and its threads take; without it they abort.
+_COMPILER_BYTES = 5 * 2**28
+
+# Limits of a container: of control groups in version 2, and in version 1.
+_CONTAINER_LIMITS = (
+    pathlib.Path("/sys/fs/cgroup/memory.max"),
+    pathlib.Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 
 
 class TooLarge(ValueError):
@@ -51,14 +61,28 @@ def check_memory(run: Run) -> None:
 def device_memory(mesh: jax.sharding.Mesh) -> int:
     """Returns the bytes that each device of `mesh` may use.
 
-    Devices that do not report it share the memory of their host.
+    Devices that do not report it share the memory of their host, or what a container
+    or ``ulimit -v`` leaves of it.
     """
     devices = mesh.local_devices
     statistics = devices[0].memory_stats() or {}
     if "bytes_limit" in statistics:
         return statistics["bytes_limit"]
-    host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return host // len(devices)
+    return _host_memory() // len(devices)
+
+
+def _host_memory() -> int:
+    page = os.sysconf("SC_PAGE_SIZE")
+    limits = [page * os.sysconf("SC_PHYS_PAGES")]
+    for path in _CONTAINER_LIMITS:
+        if path.is_file() and (text := path.read_text().strip()).isdigit():
+            limits.append(int(text))
+    addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if addresses != resource.RLIM_INFINITY:
+        mapped = pathlib.Path("/proc/self/statm")
+        used = page * int(mapped.read_text().split()[0]) if mapped.exists() else 0
+        limits.append(max(0, addresses - used - _COMPILER_BYTES))
+    return min(limits)
 
 
 def _tree_bytes(tree: Any) -> int:
@@ -93,6 +117,8 @@ def _advice(run: Run, memory: int, fixed: int, working: int) -> str:
         steps.append(f"train fewer than {lanes} lanes in a run")
     elif lanes > 1:
         steps.append(f"set `lanes.chunk` to {max(fitting, default=across)}")
+    elif left <= 0:
+        steps.append("use a smaller model")
     rows = run.config.train.batch_size
     smaller = rows // 2 ** math.ceil(math.log2(max(2, working / max(left, 1))))
     if not fitting and left > 0 and smaller:
@@ -102,6 +128,8 @@ def _advice(run: Run, memory: int, fixed: int, working: int) -> str:
         )
     steps.append("set `model.remat` to True where the model has it")
     steps.append("use more devices")
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        steps.append("raise the limit of `ulimit -v`")
     return f"You can {', or '.join(steps)}."
 
 

@@ -61,6 +61,8 @@ def _check(coordinator: str, count: int | None, number: int | None) -> None:
         raise ValueError(
             "--coordinator: needs --num_processes=N and --process_id=I as well."
         )
+    if count < 1:
+        raise ValueError(f"--num_processes: must be at least 1, got {count}.")
     if not 0 <= number < count:
         raise ValueError(
             f"--process_id: must lie in [0, {count}), the number of processes, got "

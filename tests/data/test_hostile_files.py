@@ -80,6 +80,17 @@ def test_labels_and_pixels_outside_their_range_are_refused(tmp_path):
         data.load("dsprites", data_dir=tmp_path)
 
 
+@pytest.mark.parametrize("wrong", [-1, 13, 2**40])
+def test_labels_of_symbols_outside_their_range_are_refused(tmp_path, wrong):
+    images = np.zeros((3, 45, 45), np.uint8)
+    path = tmp_path / "symbols.npz"
+    np.savez(path, images=images, labels=np.array([0, 12, 1]))
+    assert len(data.load("hwf", data_dir=tmp_path, split="all")) == 3
+    np.savez(path, images=images, labels=np.array([0, 12, wrong]))
+    with pytest.raises(ValueError, match=r"symbol in hwf must lie in \[0, 13\), got"):
+        data.load("hwf", data_dir=tmp_path, split="all")
+
+
 @pytest.mark.parametrize("kind", ["pipe", "folder", "enormous", "large", "text"])
 def test_pictures_that_are_none_are_refused(tmp_path, kind):
     path = tmp_path / "a" / "1.png"

@@ -8,6 +8,7 @@ result differs without a word, rows are lost or doubled, or a traceback is print
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -61,13 +62,16 @@ def _attacks(folder: pathlib.Path, kills: int, seed: int) -> attack.Attack:
         _say(f"kill {number + 1} of {kills}: {time.monotonic() - began:.1f} s")
         if number % 25 == 24:  # Should the rest never come.
             _show_attacks(attacked)
-    solo, evaluation = attacked.scenarios[0], attacked.scenarios[-1]
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        for share in (0.5, 0.8):
-            attacked.interrupt(solo, number, share)
-        attacked.interrupt(evaluation, number, 0.7)
+    for _ in range(1 + kills // 50):
+        for kind in attacked.scenarios:
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                attacked.interrupt(kind, number, chance.uniform(0.02, 1.0))
+    _say("signals are sent")
+    solo = attacked.scenarios[0]
     for name, prepare in attack.LIMITS.items():
         attacked.limit(name, solo, prepare)
+    for size in (1_000, 4_000, 60_000, 200_000):
+        attacked.limit("full disk", solo, functools.partial(attack.small_files, size))
     for _ in range(3):
         attacked.write_twice(solo, chance)
     return attacked

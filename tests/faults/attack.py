@@ -6,9 +6,12 @@ without the attack.
 """
 
 import contextlib
+import gc
+import importlib
 import json
 import os
 import pathlib
+import pkgutil
 import random
 import resource
 import shutil
@@ -19,11 +22,23 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from disentangle_jax import evaluation, experiments, files, main, training  # noqa: F401
+import PIL.Image
+
+import disentangle_jax
+from disentangle_jax import files, main, training
 from disentangle_jax.commands import process
+from disentangle_jax.data import streaming
 from disentangle_jax.experiments import capacity
 from launch import sweep as launcher
 from tests.launch import tiny_sweep
+
+# Imported once and left alone by the garbage collector, so that forks begin at once.
+for _module in pkgutil.walk_packages(disentangle_jax.__path__, "disentangle_jax."):
+    if not _module.name.endswith("__main__"):
+        importlib.import_module(_module.name)
+streaming.import_tensorflow()
+PIL.Image.init()
+gc.freeze()
 
 FILE = """
 from ml_collections import ConfigDict
@@ -94,8 +109,10 @@ def start(
         os.dup2(output, 1)
         os.dup2(output, 2)
         sys.stdout, sys.stderr = (open(n, "w", closefd=False) for n in (1, 2))  # noqa: SIM115
+        for ignored in (signal.SIGHUP, signal.SIGINT):  # By nohup, or a shell's `&`.
+            signal.signal(ignored, signal.SIG_DFL)
         prepare()
-        process.protect_output()
+        process.set_up()
         capacity._IMAGES = 20
         argv = [word.replace("WORKDIR", str(workdir)) for word in scenario.argv]
         code = scenario.main(argv)
@@ -312,9 +329,9 @@ def close_output() -> None:
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 (until the end)
 
 
-def small_files() -> None:
-    """Lets no file grow above 20 kB, as a full disk."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+def small_files(size: int = 20_000) -> None:
+    """Lets no file grow above a number of bytes, as a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def few_files() -> None:

@@ -115,7 +115,9 @@ def flip(kind: Kind, whole: Any, copy: pathlib.Path, chance: random.Random) -> s
     """
     paths = [p for p in sorted(kind.folder.glob(kind.pattern)) if p.stat().st_size]
     paths = [path for path in paths if path.is_file()]
-    path = chance.choice(paths)
+    # Any file, or any byte: most files are small, and most bytes are in a few.
+    sizes = [path.stat().st_size for path in paths]
+    path = chance.choices(paths, chance.choice((None, sizes)))[0]
     shutil.copytree(kind.folder, copy)
     content = bytearray(path.read_bytes())
     bit = chance.randrange(8 * len(content))

@@ -101,6 +101,7 @@ def places(tmp_path_factory, tiny_lanes):
     folder = tmp_path_factory.mktemp("corpus")
     for name, text in FILES.items():
         (folder / f"{name}.py").write_text(text)
+    (folder / "NEW").mkdir()
     (folder / "BINARY.py").write_bytes(bytes(range(256)))
     (folder / "FILE").write_text("text")
     (folder / "FOLDER").mkdir()
@@ -184,6 +185,35 @@ def test_metrics(rng):
                 )
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # Of NumPy, at huge codes.
+def test_a_score_that_is_nan_has_a_reason(rng):
+    codes, factors = rng.normal(size=(40, 3)), rng.integers(0, 3, (40, 2))
+    one = factors * [1, 0]
+    degenerate = {
+        "constant codes": (0 * codes, factors),
+        "one constant code": (codes * [1, 0, 1], factors),
+        "equal codes": (codes[:, [0, 0, 0]], factors),
+        "one code": (codes[:, :1], factors),
+        "one constant factor": (codes, one),
+        "one factor": (codes, factors[:, :1]),
+        "equal factors": (codes, factors[:, [0, 0]]),
+        "two rows": (codes[:2], np.array([[0, 0], [1, 1]])),
+        "factors without repeats": (codes, np.arange(80).reshape(40, 2)),
+        "huge codes": (codes * 1e300, factors),
+        "tiny codes": (codes * 1e-300, factors),
+    }
+    names = metrics.names(needs=("factors", "codes"), cost=("fast",))
+    undefined = 0
+    for case, (given, known) in degenerate.items():
+        found = metrics.evaluate(given, known, scores=names)
+        for name, values in found.items():
+            wrong = [key for key, value in values.items() if np.isnan(value)]
+            undefined += len(wrong)
+            if wrong:
+                assert len(found.errors.get(name, "")) > 20, (case, name, wrong)
+    assert undefined > 5
+
+
 def test_losses():
     with Answers() as answers:
         for name, shapes, keywords, part in library_corpus.LOSSES:
@@ -219,15 +249,16 @@ def test_publishers_files(tmp_path):
             for kind in corpus.CONTENTS:
                 folder = tmp_path / name / kind
                 folder.mkdir(parents=True)
-                for pattern in data.describe(name).patterns[:1]:
-                    path = folder / pattern.replace("*", "x")
+                for file in corpus.FILES.get(name) or data.describe(name).patterns[:1]:
+                    path = folder / file.replace("*", "x")
                     path.parent.mkdir(parents=True, exist_ok=True)
                     write_content(path, kind)
                 answers.call(
                     f"{name} of {kind}",
-                    "data.load: ",
+                    str(folder),
                     lambda: data.load(name, data_dir=folder),  # noqa: B023
                 )
+                assert list(folder.iterdir()), name
 
 
 def score_file(path: pathlib.Path, kind: str, rng) -> None:

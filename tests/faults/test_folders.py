@@ -12,9 +12,12 @@ import time
 import pytest
 
 from disentangle_jax import claims, evaluation, files, main, training
+from disentangle_jax import sweep as sweep_lib
 from disentangle_jax.experiments import capacity
 from disentangle_jax.training import logging
+from launch import sweep as launcher
 from tests.experiments import made
+from tests.launch import tiny_sweep
 from tests.training import tiny
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -88,6 +91,23 @@ def test_a_damaged_claim_is_watched_and_moved_aside(tmp_path, monkeypatch, capsy
         said = capsys.readouterr().out
         assert f"{tmp_path / 'claim.1'} is damaged; moved to claim.1.damaged" in said
     assert len(list(tmp_path.glob("claim.1.damaged*"))) == 4
+
+
+def test_a_damaged_note_of_a_failure_is_moved_aside(tmp_path, capsys):
+    sweep = sweep_lib.create(
+        sweep_lib.expand(tiny_sweep.__file__), tmp_path / "sweep", lanes=2
+    )
+    path = sweep.folder(sweep.packs[0]) / "failed.json"
+    path.parent.mkdir(parents=True)
+    files.write_json(path, {"why": "no space", "traceback": ""})
+    status = ["status", f"--workdir={tmp_path / 'sweep'}"]
+    assert launcher.main(status) == 1
+    assert "pack 0 failed: no space" in capsys.readouterr().out
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.warns(UserWarning, match="failed.json is damaged; moved to"):
+        assert launcher.main(status) == 1
+    assert "pack 0 failed: the reason was damaged" in capsys.readouterr().out
+    assert path.with_name("failed.json.damaged").exists() and not path.exists()
 
 
 def test_json_files_notice_every_flipped_bit(tmp_path):

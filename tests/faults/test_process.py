@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -139,6 +140,34 @@ def test_a_closed_pipe_ends_nothing():
     output.close()
 
 
+@pytest.mark.parametrize("module", ["disentangle_jax", "disentangle_jax.main"])
+def test_a_reader_that_leaves_ends_no_command(module):
+    reader, writer = os.pipe()
+    os.close(reader)  # As `| head -1` does after its line.
+    command = [sys.executable, "-m", module, "fields"]
+    done = subprocess.run(
+        command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_ctrl_c_ends_a_command_at_once_and_stays_ignored_in_the_background(monkeypatch):
+    monkeypatch.setattr(process, "protect_output", lambda: None)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process.set_up()
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL  # No traceback.
+        with training.stop_on_signals():
+            assert signal.getsignal(signal.SIGINT) not in (signal.SIG_DFL, None)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        process.set_up()
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_terminal_without_unicode_shows_the_rest(monkeypatch):
     content = io.BytesIO()
     stream = io.TextIOWrapper(content, encoding="ascii", write_through=True)
@@ -165,7 +194,13 @@ def test_damaged_files_of_a_run_are_named(tmp_path, monkeypatch, capsys):
         said = capsys.readouterr().err
         assert said.count("\n") == 1 and f"{path}: is damaged" in said
         path.write_bytes(whole)
-    assert main.main(["report", str(tmp_path)]) == 0
+    with (tmp_path / "metrics.jsonl").open("ab") as rows:
+        rows.write(b'{"step": 3, "loss"\n')
+    capsys.readouterr()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main.main(["report", str(tmp_path)]) == 0
+    assert "metrics.jsonl: 1 lines are damaged" in capsys.readouterr().out
 
 
 def test_flipped_bits_are_noticed(tmp_path, monkeypatch, capsys):

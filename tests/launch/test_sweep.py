@@ -448,3 +448,34 @@ def test_study_mode_needs_a_sweep(capsys, tmp_path):
 
     assert main.main(["study", str(tmp_path)]) == 2
     assert "holds no sweep" in capsys.readouterr().err
+
+
+def test_the_estimate_of_the_time_left(tmp_path, monkeypatch):
+    sweep = sweep_lib.create(sweep_lib.expand(TINY), tmp_path / "w")
+    alive = set()
+    monkeypatch.setattr(work.claims, "newest_claim", lambda folder: folder.name)
+    monkeypatch.setattr(work.claims, "looks_alive", lambda name: name in alive)
+    logged = {"0000": {"step": 1, "images_per_second": 4.0}}
+    settings = sweep.packs[0].config.train
+    assert (settings.num_steps, settings.batch_size) == (4, 8)
+    for pack in sweep.packs:
+        lane = sweep.folder(pack) / "lanes" / "a"
+        lane.mkdir(parents=True)
+        (lane / "metrics.jsonl").touch()
+    monkeypatch.setattr(
+        training, "last_row", lambda lane: logged.get(lane.parents[1].name)
+    )
+    assert work.status(sweep).seconds_left is None  # Nobody works.
+    alive.add("0000")
+    # A model takes 4 steps × 8 images at 4 images per second; 2 of 4 models are trained
+    # to a quarter.
+    assert work.status(sweep).seconds_left == pytest.approx((4 - 2 / 4) * 8.0)
+    alive.add("0001")  # Two workers, one of which has not logged yet.
+    assert work.status(sweep).seconds_left == pytest.approx((4 - 2 / 4) * 8.0 / 2)
+    # With rows, which took 10 s each: 2 s of them are the evaluation.
+    model = sweep.packs[0].models[0]
+    rows = sweep_lib.read_rows(sweep)._replace(found={model.id: {"seconds": 10.0}})
+    monkeypatch.setattr(sweep_lib, "read_rows", lambda sweep: rows)
+    logged["0000"]["step"] = 4
+    alive.remove("0001")
+    assert work.status(sweep).seconds_left == pytest.approx(2 * 10.0 + 2.0)

@@ -135,3 +135,22 @@ def test_memory_of_the_device_or_of_the_host(tmp_path, devices):
     assert memory.device_memory(mesh) == host // 4
     card = types.SimpleNamespace(memory_stats=lambda: {"bytes_limit": 123})
     assert memory.device_memory(types.SimpleNamespace(local_devices=[card])) == 123
+
+
+def test_limits_of_the_process_and_of_its_container_count(tmp_path, monkeypatch):
+    run = training.prepare(tiny.config(num_steps=2), tmp_path)
+    whole = memory.device_memory(run.mesh)
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(memory, "_CONTAINER_LIMITS", (limit, tmp_path / "none"))
+    devices = len(run.mesh.local_devices)
+    for text, expected in (("max\n", whole), ("8000000\n", 8_000_000 // devices)):
+        limit.write_text(text)
+        assert memory.device_memory(run.mesh) == expected
+    limit.unlink()
+    unlimited = memory.resource.RLIM_INFINITY
+    given = {"limits": (10**6, unlimited)}
+    monkeypatch.setattr(memory.resource, "getrlimit", lambda _: given["limits"])
+    with pytest.raises(training.TooLarge, match=r"has 0 GiB: .*`ulimit -v`\.$"):
+        training.check_memory(run)
+    given["limits"] = (unlimited, unlimited)
+    training.check_memory(run)

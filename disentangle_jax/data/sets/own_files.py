@@ -12,7 +12,13 @@ import numpy as np
 from disentangle_jax.data.catalogue import define
 from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.data.own_arrays import from_arrays
-from disentangle_jax.data.publisher_files import Folder, data_folder, read_npy_header
+from disentangle_jax.data.publisher_files import (
+    Folder,
+    data_folder,
+    open_npz,
+    read_npy_header,
+    regular,
+)
 
 _FIELDS = ("images", "factors", "factor_names", "factor_sizes")
 _LAYOUT = (
@@ -40,7 +46,7 @@ def _path(name: str, data_dir: Folder, file: str) -> pathlib.Path:
             f"data.load: {name} found no {path}. Name your file with "
             f"--config.data.options.file=PATH; it must hold {_LAYOUT}."
         )
-    return path
+    return regular(path)
 
 
 @contextlib.contextmanager
@@ -48,8 +54,9 @@ def _reading(path: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        line = str(error).partition("\n")[0]
         raise ValueError(
-            f"data.load: {path} cannot be read ({type(error).__name__}: {error})."
+            f"data.load: {path} cannot be read ({type(error).__name__}: {line})."
         ) from error
 
 
@@ -98,12 +105,20 @@ def npz(
         (see ``data.from_arrays``).
     """
     path = _path("npz", data_dir, file)
-    with _reading(path), np.load(path) as archive:
+    with _reading(path), open_npz(path) as archive:
         arrays = {name: archive[name] for name in archive.files if name != "images"}
         if "images" in archive.files:
             mapped = _stored_member(path, "images")
             arrays["images"] = archive["images"] if mapped is None else mapped
     return _dataset("npz", path, arrays).split(split)
+
+
+def _array(path: pathlib.Path, **options: Any) -> np.ndarray:
+    with _reading(path):
+        with regular(path).open("rb") as file:
+            if file.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
+                raise ValueError("it is not a .npy file, as numpy.save writes them")
+        return np.load(path, **options)
 
 
 @_described("a folder of .npy files: images.npy, factors.npy, …")
@@ -117,14 +132,10 @@ def npy(*, data_dir: Folder = None, split: str = "train", file: str = ".") -> Da
         ``factor_names.npy`` and ``factor_sizes.npy``, arrays as in ``npz``.
     """
     folder = _path("npy", data_dir, file)
-    images = _path("npy", folder, "images.npy")
-    with _reading(folder):
-        arrays = {
-            name: np.load(folder / f"{name}.npy")
-            for name in _FIELDS[1:]
-            if (folder / f"{name}.npy").exists()
-        }
-        arrays["images"] = np.load(images, mmap_mode="r")
+    arrays = {"images": _array(_path("npy", folder, "images.npy"), mmap_mode="r")}
+    for name in _FIELDS[1:]:
+        if (folder / f"{name}.npy").exists():
+            arrays[name] = _array(folder / f"{name}.npy")
     return _dataset("npy", folder, arrays).split(split)
 
 

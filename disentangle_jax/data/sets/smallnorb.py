@@ -20,6 +20,8 @@ def _read_matrix(path: pathlib.Path) -> np.ndarray:
     """Reads one binary matrix: magic number, rank, at least three sizes, data."""
     with reading(path):
         content = path.read_bytes()
+        if len(content) < 20:
+            raise ValueError(f"only {len(content)} bytes")
         magic, rank = np.frombuffer(content[:8], "<i4")
         if magic not in DTYPES:
             raise ValueError(f"unknown magic number {magic:#x}")

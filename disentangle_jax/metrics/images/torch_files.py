@@ -140,9 +140,11 @@ def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
         ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError,
         OverflowError, pickle.UnpicklingError, zipfile.BadZipFile,
     ) as error:  # fmt: skip
+        # Other errors are those of the pickle module, about its own bytes.
+        reason = str(error) if type(error) is ValueError else "it is something else."
         raise ValueError(
             f"read_tensors: `path` must be a file of torch.save or torch.jit.save, "
-            f"got {path}: {error}"
+            f"got {path}: {reason}"
         ) from error
     return names
 
