@@ -21,8 +21,10 @@ def test_committed_table_agrees_with_the_readme():
     assert float(many["flops_per_model"]) < 1.3 * float(one["flops_per_model"])
     assert float(many["bytes_per_model"]) < 1.5 * float(one["bytes_per_model"])
     far = row("conv64", 1, "v5e:16x16")
+    # The kernels next to the image are summed as those of blocks, [2, 2, 16, 128].
+    blocks = 2 * 4 * (2 * 2 * 16 * 128 - 4 * 4 * 32)
     assert float(far["all_reduce_bytes"]) == pytest.approx(
-        float(far["gradient_bytes"]), rel=0.01
+        float(far["gradient_bytes"]) + blocks, rel=0.001
     )
     for column in ("flops", "bytes"):
         assert float(far[column]) == pytest.approx(float(one[column]), rel=0.05)
