@@ -92,7 +92,8 @@ FIELDS: dict[str, Field] = {
     ),
     "data.train_split": Field("train", "trained on; or 'train+validation'"),
     "data.changed_factors": Field(
-        "uniform", "number of factors that differ in a pair: 'uniform', '1', 'dlib', …"
+        "uniform",
+        "which factors differ in a pair: 'uniform', 'dlib', 'laplace' or a number",
     ),
     "data.num_labels": Field(1000, "labelled images of methods that use labels", low=1),
     "data.options": Field({}, "further arguments of data.load"),
@@ -109,6 +110,12 @@ FIELDS: dict[str, Field] = {
     "optimizer.b1": Field(0.9, "Adam's decay of the first moment", low=0, below=1),
     "optimizer.b2": Field(0.999, "Adam's decay of the second moment", low=0, below=1),
     "optimizer.eps": Field(1e-8, "Adam's epsilon", above=0),
+    "optimizer.clip": Field(
+        0.0, "largest size of an element of a gradient; 0: no limit", low=0
+    ),
+    "optimizer.weight_decay": Field(
+        0.0, "decoupled decay of kernels, not of biases (AdamW); 0: none", low=0
+    ),
     "optimizer.accumulate": Field(
         1, "batches whose gradients are averaged for one update", low=1
     ),
@@ -135,7 +142,11 @@ FIELDS: dict[str, Field] = {
         ("tensorboard",), "where rows are also sent: 'tensorboard', 'wandb'",
         "execution",
     ),
-    "train.input": Field("stream", "'stream' by tf.data, or 'device': drawn in a step"),
+    "train.input": Field(
+        "stream",
+        "'stream' by tf.data; 'device': drawn in a step; 'auto': on the device where "
+        "the method allows it and the images are rendered or at most 1 GB",
+    ),
     "train.prefetch": Field(2, "batches prepared ahead", "execution", 1, 1000),
     "train.steps_per_dispatch": Field(1, "steps of one compiled call", low=1),
     "train.schedules": Field({}, "changes of hyperparameters; training/schedules.py"),
@@ -159,7 +170,7 @@ FIELDS: dict[str, Field] = {
         "seed",
     ),
     "lanes.chunk": Field(
-        0, "lanes computed at once; 0: all, on TPUs one per chip", "execution", low=0
+        0, "lanes computed at once; 0: all, on TPUs up to 4 a chip", "execution", low=0
     ),
     "eval.seed": Field(0, "seed of the evaluation", "evaluation", 0, _LARGEST_SEED),
     "eval.num_train": Field(10_000, "test images that scores are fitted on",

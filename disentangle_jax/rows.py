@@ -189,6 +189,28 @@ def labels(common: Row, rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [of(fields) for fields in full]
 
 
+def hyperparameters(methods: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
+    """Returns the names of the hyperparameters that the models of each method vary.
+
+    Args:
+      methods: label of the method of each model, as :func:`labels` returns it.
+      rows: the models.
+    """
+    values: dict[str, dict[str, set[str]]] = {}
+    for method, row in zip(methods, rows):
+        found = values.setdefault(method, {})
+        for field, value in row.items():
+            found.setdefault(field, set()).add(repr(value))
+    return {
+        method: ", ".join(
+            field.removeprefix("method.")
+            for field, seen in found.items()
+            if field.startswith("method.") and len(seen) > 1
+        )
+        for method, found in values.items()
+    }
+
+
 def program(fields: Row) -> str:
     """Returns a text that is equal for configs that share a compiled program.
 

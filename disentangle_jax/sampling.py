@@ -436,9 +436,8 @@ def entangle(
         raise ValueError(
             f"entangle: `z` must be [..., D] with D > 1, got shape {z.shape}."
         )
-    if direction is None:
-        direction = np.arange(1.0, dims + 1.0)
-    v = np.asarray(direction, np.float64)
+    v = np.arange(1.0, dims + 1.0) if direction is None else np.asarray(direction)
+    v = v.astype(np.float64)
     if v.shape != (dims,):
         raise ValueError(
             f"entangle: `direction` must be [{dims}], got shape {v.shape}."

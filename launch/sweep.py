@@ -1,7 +1,9 @@
 """Launches, watches and collects sweeps of thousands of models.
 
-    python -m launch.sweep --config=FILE[:PRESET] --workdir=DIR --cluster=CLUSTER
-    python -m launch.sweep status|resume|collect|cancel|run --workdir=DIR
+    disentangle sweep --config=FILE[:PRESET] --workdir=DIR --cluster=CLUSTER
+    disentangle sweep status|resume|collect|cancel|run --workdir=DIR
+
+In a checkout, `python -m launch.sweep` is the same command.
 
   --config=configs/studies/unsupervised.py:mini
                             a config file with `sweep(add, preset)`
@@ -29,17 +31,29 @@
                             do: --packs=0,3 for some packs, --index_from=VARIABLE for
                             the pack whose index is in an environment variable
 
-A sweep is a function beside `get_config` that adds each model as a row of the fields
-that it changes:
+A sweep is a function `sweep(add, preset)` beside `get_config`. Each call of `add` is
+one model: a row of the fields that it changes in the config. For example, my_sweep.py:
+
+    from disentangle_jax import config as config_lib
+
+    def get_config(preset=""):
+        config = config_lib.load("beta_vae:quick")
+        config.eval.scores = ("mig", "dci", "sap")
+        return config
 
     def sweep(add, preset=""):
         for beta in (1.0, 4.0, 16.0):
             for seed in range(5):
                 add({"method.beta": beta, "train.seed": seed})
 
-Models are named in tables and plots by these fields; `add(fields, dataset=…, method=…,
-strength=…, seed=…)` gives other names. To extend a sweep, add more values, seeds or
-methods to the file and start it again: rows that are there are kept.
+    disentangle sweep --config=my_sweep.py --workdir=runs/betas   # with a line of
+                                                                  # progress and ETA
+    disentangle study runs/betas              # runs/betas/study/report.html
+    disentangle compare runs/betas            # runs/compare/compare.html
+
+Models are named in tables and plots by the fields that they change; `add(fields,
+dataset=…, method=…, strength=…, seed=…)` gives other names. To extend a sweep, add more
+values, seeds or methods to the file and start it again: rows that are there are kept.
 
 Slurm and Kubernetes: --gpus=N --cpus=N --memory_gb=X --time_limit=MINUTES of a task.
 Slurm: --partition=NAME --constraint=FEATURES --account=NAME. Tasks that are preempted
@@ -270,7 +284,8 @@ def _local(sweep: sweep_lib.Sweep, count: int) -> int:
         line = _Line()
         while any(worker.poll() is None for worker in workers):
             time.sleep(_LOOK_EVERY)
-            line.show(_text(work.status(sweep)))
+            found = work.status(sweep)
+            line.show(_text(found), found.seconds_left is not None)
         line.end()
     except BaseException:
         _stop(workers)
@@ -295,17 +310,21 @@ def _stop(workers: Sequence[subprocess.Popen]) -> None:
 
 
 class _Line:
-    """A line, drawn over on a terminal, and printed when it changes elsewhere."""
+    """A line, drawn over on a terminal, and printed when it changes elsewhere.
+
+    There a new estimate of the time alone is no change, but the first one is.
+    """
 
     def __init__(self) -> None:
-        self._last = ""
+        self._last = ("", False)
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, estimated: bool) -> None:
+        last = text.partition("  ETA")[0], estimated
         if sys.stdout.isatty():
             print(f"\r\033[K{text}", end="", flush=True)
-        elif text.partition("  ETA")[0] != self._last:
+        elif last != self._last:
             print(text, flush=True)
-            self._last = text.partition("  ETA")[0]
+            self._last = last
 
     def end(self) -> None:
         if sys.stdout.isatty():

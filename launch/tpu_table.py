@@ -45,32 +45,33 @@ class Case(NamedTuple):
 
 
 _DEVICE = ("train.input=device",)
-_BF16 = ("model.dtype=bfloat16",)
+_LARGE = ("train.batch_size=256",)
+_COLOURS = ("data.name=rendered_shapes3d",)
 CASES = (
     Case("conv64", "beta_vae"),
     Case("conv64", "beta_vae", lanes=32),
-    Case("conv64", "beta_vae", lanes=32, changes=("lanes.chunk=32",)),
-    Case("conv64", "beta_vae", lanes=32, changes=("lanes.chunk=4",)),
-    *(Case("conv64", "beta_vae", lanes=n) for n in (64, 1280, 8)),
-    Case("conv64", "beta_vae", changes=_DEVICE),
+    Case("conv64", "beta_vae", changes=_LARGE),
+    Case("conv64", "beta_vae", changes=_COLOURS),
+    Case("conv64", "beta_vae", lanes=32, changes=_COLOURS),
+    Case("conv64", "beta_vae", changes=(*_COLOURS, *_LARGE)),
     *(
-        Case("conv64", "beta_vae", f"v5e:{s}", batch=64)
-        for s in ("2x2", "4x4", "8x8", "16x16")
+        Case(name, name, changes=changes)
+        for name in ("factor_vae", "beta_tc_vae", "ada_gvae")
+        for changes in ((), _LARGE)
     ),
-    Case("conv64", "beta_vae", "v5e:16x16", 1, 64, _DEVICE),
+    *(Case("hfvae", "hfvae", batch=batch) for batch in (64, 256)),
+    Case("sae-12", "sae"),
+    Case("vlae-12", "vlae"),
+    Case("conv64", "beta_vae", "v5e:16x16", batch=64),
     Case("conv64", "beta_vae", "v5e:2x2", 32),
-    Case("beta_tc_vae", "beta_tc_vae"),
-    *(
-        Case("beta_tc_vae", "beta_tc_vae", f"v5e:{s}", batch=64)
-        for s in ("4x4", "16x16")
-    ),
-    *(Case("factor_vae", "factor_vae", lanes=n) for n in (1, 32)),
-    Case("factor_vae", "factor_vae", "v5e:16x16", batch=64),
-    *(Case("sae-12", "sae", lanes=n) for n in (1, 32)),
-    Case("sae-12", "sae", changes=_BF16),
-    Case("sae-12", "sae", "v5e:16x16", batch=128),
-    *(Case("vlae-12", "vlae", lanes=n) for n in (1, 32)),
-    Case("vlae-12", "vlae", "v5e:16x16", batch=128),
+    Case("conv64", "beta_vae", changes=_DEVICE),
+    Case("beta_tc_vae", "beta_tc_vae", "v5e:16x16", batch=64),
+    Case("factor_vae", "factor_vae", lanes=32),
+    Case("conv64", "beta_vae", lanes=32, changes=("lanes.chunk=1",)),
+    *(Case("conv64", "beta_vae", lanes=n) for n in (8, 64, 1280)),
+    Case("sae-12", "sae", lanes=32),
+    Case("sae-12", "sae", changes=("model.dtype=bfloat16",)),
+    Case("vlae-12", "vlae", lanes=32),
 )
 
 

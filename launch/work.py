@@ -151,7 +151,8 @@ class Status(NamedTuple):
       failed: models of packs that failed, and that nobody runs.
       corrupt: rows that are there and damaged.
       seconds_left: until all but the failed are there, at the speed so far; None where
-        nothing is done or nobody works.
+        nothing is logged or nobody works. Before the first row is there, it counts the
+        training alone.
       failures: why, by number of the pack.
     """
 
@@ -172,8 +173,8 @@ class Status(NamedTuple):
 def status(sweep: sweep_lib.Sweep) -> Status:
     """Returns how far a sweep is, from its files alone."""
     rows = sweep_lib.read_rows(sweep)
-    running = failed = workers = 0
-    part = 0.0
+    running = failed = 0
+    trained, steps = [], []  # Of running packs: models × share of steps, seconds.
     failures = {}
     for pack in sweep.packs:
         open_models = [m for m in pack.models if m.id not in rows.found]
@@ -183,28 +184,39 @@ def status(sweep: sweep_lib.Sweep) -> Status:
         claim = claims.newest_claim(folder)
         if claim is not None and claims.looks_alive(claim):
             running += len(open_models)
-            workers += 1
-            part += len(open_models) * _progress(folder, pack)
+            share, seconds = _progress(folder, pack)
+            trained.append(len(open_models) * share)
+            steps += [seconds] if share else []
         elif (folder / "failed.json").exists():
             failed += len(open_models)
             note = files.read_json_or_move(folder / "failed.json")
             failures[pack.number] = (note or {"why": "the reason was damaged"})["why"]
     left = None
-    if rows.found and workers:
-        seconds = np.mean([row["seconds"] for row in rows.found.values()])
-        models = len(sweep.models) - len(rows.found) - failed - part
-        left = float(max(0.0, models) * seconds / workers)
+    each = [row["seconds"] for row in rows.found.values()] or steps
+    if trained and each:
+        # What is trained has still to be evaluated, which the rows' seconds include.
+        training_part = min(1.0, np.mean(steps) / np.mean(each)) if steps else 1.0
+        models = len(sweep.models) - len(rows.found) - failed
+        models -= training_part * sum(trained)
+        left = float(models * np.mean(each) / len(trained))
     return Status(
         len(sweep.models), len(rows.found), running, failed, len(rows.corrupt), left,
         failures,
     )  # fmt: skip
 
 
-def _progress(folder: pathlib.Path, pack: sweep_lib.Pack) -> float:
-    """Returns which part of its steps a running pack has done."""
+def _progress(folder: pathlib.Path, pack: sweep_lib.Pack) -> tuple[float, float]:
+    """Returns the share of its steps that a running pack has done, of 1.
+
+    Also the seconds that the training of one of its models takes, at the last rate,
+    which counts the examples of all models.
+    """
     paths = sorted((folder / "lanes").glob("*/metrics.jsonl"))[:1]
     for path in paths:
         row = training.last_row(path.parent)
-        if row is not None:
-            return row["step"] / pack.config.train.num_steps
-    return 0.0
+        settings = pack.config.train
+        if row is not None and settings.num_steps:  # 0 where epochs are given.
+            examples = settings.num_steps * settings.batch_size
+            seconds = examples / row["images_per_second"]
+            return row["step"] / settings.num_steps, seconds
+    return 0.0, 0.0

@@ -11,7 +11,7 @@ PACKAGE = pathlib.Path(__file__).parents[1] / "disentangle_jax"
 
 # A package may import from its own layer and those below.
 LAYERS = (
-    {"types", "registry", "files", "claims", "batching", "config"},
+    {"types", "registry", "files", "claims", "batching", "config", "fusion"},
     {"distributions"},
     {"losses", "sampling", "models", "metrics"},
     {"data", "methods"},

@@ -30,8 +30,17 @@ def test_links_and_length():
     assert len(TEXT.splitlines()) <= 200
     pages = [ROOT / "README.md", *(ROOT / page for page in set(TABLES.values()))]
     for page in pages:
-        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / link).exists(), (page, link)
+        for link in re.findall(r"\]\(([^):]+)\)", page.read_text()):
+            path, _, anchor = link.partition("#")
+            linked = page.parent / path if path else page
+            assert linked.exists(), (page, link)
+            assert not anchor or anchor in headings(linked), (page, link)
+
+
+def headings(page):
+    """Returns the anchors of a page: its headings in lower case, with hyphens."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", text).lower().replace(" ", "-") for text in found]
 
 
 def test_commands_and_configs_exist():

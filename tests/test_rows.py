@@ -104,3 +104,14 @@ def test_rows_with_unknown_fields_are_refused():
         rows.checked(common, {"train.num_step": 3}, "sweep")
     checked = rows.checked(common, {"method.beta": 4, "train.mesh": (1, 2)}, "sweep")
     assert checked == {"method.beta": 4.0, "train.mesh": [1, 2]}
+
+
+def test_the_hyperparameters_that_each_method_varies():
+    swept = [
+        {"method.name": "beta_vae", "method.beta": beta, "train.seed": seed}
+        for beta in (1.0, 4.0)
+        for seed in (0, 1)
+    ]
+    swept += [{"method.name": "vae", "method.warmup": 2}, {"method.name": "vae"}]
+    methods = [row["method.name"] for row in swept]
+    assert rows.hyperparameters(methods, swept) == {"beta_vae": "beta", "vae": ""}

@@ -1,11 +1,14 @@
 """The command that writes the reference of the library."""
 
+import contextlib
 import inspect
+import io
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
 
 from disentangle_jax.commands import lists
 from disentangle_jax.commands.arguments import (
+    Help,
     Parser,
     check_output,
     define,
@@ -45,6 +48,17 @@ def command_table() -> Iterable[Sequence[str]]:
         yield name, f"disentangle {command.description.usage}", summary
 
 
+def about_command(name: str) -> str:
+    """Returns what ``disentangle NAME --help`` prints."""
+    text = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+            get(name)(["--help"])()
+    except Help as asked:
+        return str(asked).strip()
+    return text.getvalue().strip()
+
+
 @define("docs DIR")
 def docs(argv: list[str]) -> Callable[[], int]:
     """Write the reference of all packages, definitions and config fields as HTML.
@@ -73,7 +87,7 @@ def docs(argv: list[str]) -> Callable[[], int]:
                 "Protocols", lists.protocol_table(), lists.about_protocol
             ),
             "config": listing("Fields of a config", lists.field_table()),
-            "commands": listing("Commands", command_table()),
+            "commands": listing("Commands", command_table(), about_command),
         }
         packages = disentangle_jax.SUBPACKAGES
         print(f"reference: {reference.write(folder, packages, listings)}")

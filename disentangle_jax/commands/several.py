@@ -13,24 +13,32 @@ from disentangle_jax.commands.arguments import (
 )
 
 
-@define("compare RUN [RUN …] [--workdir=DIR]")
+@define("compare RUN [RUN …] [--workdir=DIR] [--published=DATASET]")
 def compare(argv: list[str]) -> Callable[[], int]:
     """Compare evaluated runs, their lanes, and sweeps on one page: compare.html."""
     from disentangle_jax import reports
+    from disentangle_jax.experiments import published
 
     parser = Parser(compare)
     parser.add_argument(
         "runs", nargs="*", metavar="RUN", help="folders of runs or sweeps"
     )
     parser.add_argument("--workdir", help="folder of the page; runs/compare by default")
+    parser.add_argument(
+        "--published", metavar="DATASET",
+        help="also show the published scores of models on this dataset: "
+        + ", ".join(published.datasets()),
+    )  # fmt: skip
     args, overrides = parser.parse(argv)
     if overrides:
         raise ValueError("compare takes folders of runs and no --config.")
     workdir = check_output(pathlib.Path(args.workdir or "runs/compare"))
     found = reports.find_runs(args.runs)
+    known = published.scores(args.published) if args.published else ()
 
     def work() -> int:
-        print(f"comparison: {reports.write_comparison(found, workdir)}")
+        page = reports.write_comparison(found, workdir, published=known)
+        print(f"comparison: {page}")
         return 0
 
     return work
@@ -68,6 +76,7 @@ def results(argv: list[str]) -> Callable[[], int]:
 def study(argv: list[str]) -> Callable[[], int]:
     """Analyse a sweep, finished or not: SWEEP/study/report.html."""
     from disentangle_jax import experiments
+    from disentangle_jax import rows as rows_lib
     from disentangle_jax import sweep as sweep_lib
 
     parser = Parser(study)
@@ -91,6 +100,10 @@ def study(argv: list[str]) -> Callable[[], int]:
             codes,
             sweep.workdir / "study",
             planned=len(sweep.models),
+            hyperparameters=rows_lib.hyperparameters(
+                [model.labels.get("method", "") for model in sweep.models],
+                [model.fields for model in sweep.models],
+            ),
             recipe=sweep.header,
         )
         print(f"study: {page}")

@@ -27,6 +27,7 @@ from disentangle_jax.data.moments import channel_moments as channel_moments
 from disentangle_jax.data.own_arrays import as_dataset as as_dataset
 from disentangle_jax.data.own_arrays import from_arrays as from_arrays
 from disentangle_jax.data.pairing import Pairs as Pairs
+from disentangle_jax.data.pairing import next_factors as next_factors
 from disentangle_jax.data.pairing import pair_factors as pair_factors
 from disentangle_jax.data.pixels import as_bytes as as_bytes
 from disentangle_jax.data.publisher_files import UnreadableImage as UnreadableImage

@@ -8,6 +8,7 @@ import numpy as np
 
 from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.data.pairing import pair_factors
+from disentangle_jax.fusion import stored
 
 
 def unpack_bits(packed: jax.Array) -> jax.Array:
@@ -58,7 +59,8 @@ def device_sampler(
         plain = images(index, arrays)
         if dataset.noise is not None:
             plain = jax.vmap(dataset.noise)(jax.random.split(key, len(index)), plain)
-        return dataset.shrink(plain)
+        # Every reader of the images would otherwise render them again.
+        return stored(dataset.shrink(plain), index[0] >= 0)
 
     def draw(key: jax.Array, batch_size: int, arrays: dict) -> dict:
         index = jax.random.randint(key, (batch_size,), 0, count, jnp.int32)
@@ -99,11 +101,9 @@ def _stored_images(
 
         def rendered(index: jax.Array, arrays: dict) -> jax.Array:
             del arrays
-            factors = jnp.unravel_index(index, dataset.factor_sizes)
-            # Otherwise XLA computes the factors, and the draw, anew for every pixel.
-            return dataset.render(
-                jax.lax.optimization_barrier(jnp.stack(factors, axis=-1))
-            )
+            factors = jnp.stack(jnp.unravel_index(index, dataset.factor_sizes), axis=-1)
+            # Every pixel would otherwise divide the index again.
+            return dataset.render(stored(factors, index[0] >= 0))
 
         return rendered, {}
     if dataset.packed is not None:
@@ -115,8 +115,8 @@ def _stored_images(
 
         return unpacked, {"packed": jnp.asarray(dataset.packed)}
     if dataset.in_memory is not None:
-        stored = {"images": jnp.asarray(dataset.in_memory)}
-        return lambda index, arrays: arrays["images"][index], stored
+        held = {"images": jnp.asarray(dataset.in_memory)}
+        return lambda index, arrays: arrays["images"][index], held
     raise ValueError(
         "device_sampler: `dataset` must be rendered or lie in memory as a whole, "
         f"and {dataset.name} is read from its files. Stream it with data.pipeline."
@@ -169,7 +169,7 @@ def _check_partners(dataset: Dataset, k: int | str) -> None:
         return  # Factors may keep their values.
     inside = dataset.inside().reshape(*dataset.factor_sizes, -1).any(-1).astype(int)
     alone = inside.sum() == 1
-    if k != "uniform":
+    if k not in ("uniform", "laplace"):
         # The coefficient of t^k in the product over factors of 1 + t (A − 1), with A
         # the sum along a factor: how many images differ in exactly k factors.
         differing = [inside] + [np.zeros_like(inside)] * k

@@ -1,5 +1,6 @@
 """Pairs of images: which factors change, and which images have given factors."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -80,6 +81,8 @@ def pair_factors(
         changed factor takes a *different* value, uniformly. ``"dlib"``: k' ~
         U[1, K - 1], then 1 or k' factors with equal probability are drawn again
         uniformly, so that they may keep their value (disentanglement_lib's code).
+        ``"laplace"``: pairs in time, whose factors all move a little; see
+        :func:`next_factors`.
 
     Returns:
       ``(partner [n, K] int32, changed [n, K] bool)``.
@@ -87,16 +90,19 @@ def pair_factors(
     sizes = np.asarray(factor_sizes)
     movable = sizes > 1
     count = int(movable.sum())
-    if k not in ("uniform", "dlib") and not (
+    if k not in ("uniform", "dlib", "laplace") and not (
         isinstance(k, int | np.integer) and 1 <= k <= count
     ):
         raise ValueError(
-            "pair_factors: `k` must be 'uniform', 'dlib' or a number of factors in "
-            f"[1, {count}], got {k!r}."
+            "pair_factors: `k` must be 'uniform', 'dlib', 'laplace' or a number of "
+            f"factors in [1, {count}], got {k!r}."
         )
     if k == "dlib" and count < 2:
         raise ValueError("pair_factors: `k` 'dlib' needs at least two factors.")
     factors = jnp.asarray(factors, jnp.int32)
+    if k == "laplace":
+        partner = next_factors(key, factors, factor_sizes)
+        return partner, partner != factors
     n = factors.shape[0]
     count_key, flip_key, order_key, value_key = jax.random.split(key, 4)
     if k == "uniform":
@@ -117,3 +123,41 @@ def pair_factors(
         step = jax.random.randint(value_key, factors.shape, 1, jnp.maximum(limit, 2))
         drawn = (factors + step) % limit
     return jnp.where(changed, drawn, factors), changed
+
+
+def next_factors(
+    key: jax.Array, factors: jax.Array, factor_sizes: tuple[int, ...]
+) -> jax.Array:
+    r"""Returns the factors of the images that follow given ones in time.
+
+    .. math:: p(v' | v) \propto e^{-|v' - v| / \log S}, \qquad 0 \le v' < S
+
+    for each factor of S values: a Laplace distribution on its values, so that most
+    change a little and few much. If none changes, one that is chosen at random takes
+    another value. Klindt et al., "Towards Nonlinear Disentanglement in Natural Data
+    with Temporal Sparse Coding", LAP with rate 1; their categorical factors (shape,
+    type of car) never change, and here all do.
+
+    Pure JAX. Apply it again to its results for longer episodes.
+
+    Args:
+      key: typed PRNG key.
+      factors: ``[n, K]`` factors of the first images.
+      factor_sizes: number of values of each factor; at least one is above 1.
+    """
+    n, count = factors.shape
+    place_key, *keys = jax.random.split(key, 1 + 2 * count)
+    likely = jnp.asarray([size > 1 for size in factor_sizes], jnp.float32)
+    place = jax.random.categorical(place_key, jnp.log(likely), shape=(n,))
+    moved, forced = [], []
+    for column, size in enumerate(factor_sizes):
+        now = factors[:, column, None]
+        values = jnp.arange(size)[None]
+        scores = -jnp.abs(values - now) / max(math.log(size), 1e-6)
+        moved.append(jax.random.categorical(keys[2 * column], scores))
+        other = jnp.where(values == now, -jnp.inf, scores)
+        forced.append(jax.random.categorical(keys[2 * column + 1], other))
+    moved, forced = jnp.stack(moved, axis=1), jnp.stack(forced, axis=1)
+    stays = (moved == factors).all(axis=1, keepdims=True)
+    chosen = jnp.arange(count)[None] == place[:, None]
+    return jnp.where(stays & chosen, forced, moved).astype(jnp.int32)

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from disentangle_jax import losses, metrics, sampling
+from disentangle_jax import losses, metrics
 from disentangle_jax.evaluation.examples import Seen, single_dimensions
 from disentangle_jax.evaluation.protocol import (
     GROUPED,
@@ -218,17 +217,12 @@ def _kl_section(kl: np.ndarray, groups: list[int], unused: Sequence[int]) -> Bar
 def traversals(model: Trained, codes: np.ndarray) -> np.ndarray:
     """Returns images ``[2, D, steps, H, W, C]`` of the first two codes.
 
-    Each latent runs from its minimum to its maximum over `codes`; the entries of a
-    discrete variable run from the code's own class to each other class.
+    Each latent runs from its minimum to its maximum over `codes`, or through its values
+    where it is quantised; the entries of a discrete variable run from the code's own
+    class to each other class.
     """
-    values = sampling.min_max_values(jnp.asarray(codes), steps=_STEPS)
-    walks = [
-        sampling.traverse_values(
-            jnp.asarray(code), values, discrete=model.run.method.discrete
-        )
-        for code in codes[:_TRAVERSED]
-    ]
-    return model.decode_all(jnp.stack(walks))
+    walks = [model.traverse(code, codes, steps=_STEPS) for code in codes[:_TRAVERSED]]
+    return np.stack(walks)
 
 
 def _traversal_sections(
@@ -242,17 +236,21 @@ def _traversal_sections(
             f"traversals_{number}",
             f"Latent traversals {number}",
             "Each row varies one latent from its minimum to its maximum over test "
-            "images; the other latents stay fixed." + bars,
+            "images, or through all of its values where it is quantised; the other "
+            "latents stay fixed." + bars,
             walk,
             _labels(groups, unused),
             groups,
         )
+    grey = " The names of inactive latents are grey." if len(unused) else ""
     yield Animation(
         "traversals_moving",
         "Latent traversals, animated",
-        "The first sheet of traversals as an animation: each tile varies one latent.",
+        "The first sheet of traversals as an animation: each tile varies one latent."
+        + grey,
         walks[0],
         groups,
+        unused,
     )
 
 

@@ -83,10 +83,12 @@ class Animation(Section):
     Attributes:
       images: ``[D, steps, H, W, C]`` uint8.
       groups: sizes of the latent variables.
+      inactive: latents that the model does not use.
     """
 
     images: np.ndarray
     groups: Sequence[int]
+    inactive: Sequence[int] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -134,9 +136,10 @@ class Lines(Section):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Text(Section):
-    """Preformatted text."""
+    """Preformatted text; where it is `folded`, a click shows it."""
 
     text: str
+    folded: bool = False
 
 
 def in_rows(images: np.ndarray, columns: int) -> np.ndarray:

@@ -110,17 +110,14 @@ class Trained(NamedTuple):
           code: ``[D]``, the code to start from.
           codes: ``[N, D]``; each latent runs from its minimum to its maximum over
             these. None for -2 … 2, two standard deviations of the prior.
-          steps: number of values of a latent.
+          steps: number of values of a latent; a quantised one takes all of its values.
         """
-        code = jnp.asarray(code)
-        if codes is None:
-            values = jnp.tile(jnp.linspace(-2.0, 2.0, steps), (len(code), 1))
-        else:
-            values = sampling.min_max_values(jnp.asarray(codes), steps=steps)
-        discrete = self.run.method.discrete
-        return self.decode_all(
-            sampling.traverse_values(code, values, discrete=discrete)
+        method = self.run.method
+        values = method.latent_values(self.state, codes, steps)
+        walks = sampling.traverse_values(
+            jnp.asarray(code), values, discrete=method.discrete
         )
+        return self.decode_all(walks)
 
     @property
     def card(self) -> str:

@@ -59,7 +59,13 @@ def published_scores(dataset: str) -> dict[str, dict[str, float]]:
     rows = published.table(
         "structure_by_architecture_scores", dataset=published.original(dataset)
     )
-    return {row["model"]: {c: float(row[c]) for c in _COLUMNS} for row in rows}
+    return {
+        row["model"]: {
+            column: float(row[score if score == key else f"{score}.{key}"])
+            for column, (score, key) in _COLUMNS.items()
+        }
+        for row in rows
+    }
 
 
 def numbers(

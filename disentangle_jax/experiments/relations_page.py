@@ -149,8 +149,8 @@ def _score_table(
     relations: str, points: Mapping[str, list], note: str
 ) -> reports.Table:
     known = {
-        row["method"]: [row["DCI"], row["MIG"], row["SAP"]]
-        for row in published.table("weak_disentanglement_scores", relations=relations)
+        row["model"]: [row["DCI (mean of three)"], row["mig"], row["sap"]]
+        for row in published.table("weak_disentanglement_scores", dataset=relations)
     }
     lines = []
     for name, found in points.items():

@@ -131,8 +131,8 @@ def table_3(values: Values, dataset: str) -> reports.Table:
             model=name,
         )
         for one in paper:
-            row[0] += f" [{one['kim']} ± {one['kim_deviation']}]"
-            row[1] += f" [{one['eastwood']} ± {one['eastwood_deviation']}]"
+            for place, score in enumerate(("factor_vae_score", "dci.disentanglement")):
+                row[place] += f" [{one[score]} ± {one[f'{score}_deviation']}]"
         rows.append([name, *row])
     return reports.Table(
         "table_3",

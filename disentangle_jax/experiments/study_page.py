@@ -1,5 +1,6 @@
 """The page of a study: every analysis as a plot or a table, with intervals."""
 
+import functools
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -45,6 +46,7 @@ def write_study(
     workdir: pathlib.Path,
     *,
     planned: int | None = None,
+    hyperparameters: Mapping[str, str] | None = None,
     recipe: Mapping[str, Any] | None = None,
 ) -> pathlib.Path:
     """Analyses collected rows and writes the study's page; returns its path.
@@ -54,22 +56,24 @@ def write_study(
       codes: stored codes of models by id, for UDR; may be empty.
       workdir: folder to write to; created if it does not exist.
       planned: number of models of the sweep, where some are still missing.
+      hyperparameters: names of those that the models of each method vary.
       recipe: further entries for the end of the page; its ``config`` is compared with
         the setting of the published study.
     """
     agreement = study.udr_scores(rows, codes)
     rows = [{**row, "udr": agreement.get(row["id"])} for row in rows]
+    names = hyperparameters or {}
     data = _with_negatives(study.grid(rows))
     workdir = pathlib.Path(workdir)
     workdir.mkdir(parents=True, exist_ok=True)
     parts = [_overview(data, rows, planned)]
     for analysis in (
         _by_method,
-        _by_value,
+        functools.partial(_by_value, names=names),
         _variance,
         _better_methods,
         _agreement,
-        _total_correlation,
+        functools.partial(_total_correlation, names=names),
         _unsupervised,
         _selection,
         _transfer,
@@ -179,12 +183,17 @@ def _by_method(data: Grid) -> _Parts:
         )
 
 
-def _by_value(data: Grid) -> _Parts:
+def _with_name(method: str, names: Mapping[str, str]) -> str:
+    """Returns a method, and the hyperparameter that varies where it is known."""
+    return f"{method}, by {names[method]}" if names.get(method) else method
+
+
+def _by_value(data: Grid, names: Mapping[str, str]) -> _Parts:
     name = _main_score(data)
     values = {method: data.values_of(method) for method in data.methods}
     for d, dataset in enumerate(data.datasets):
         panels = {
-            method: {
+            _with_name(method, names): {
                 text: data.score(name)[d, place] for place, text in zip(places, texts)
             }
             for method, (_, places, texts) in values.items()
@@ -267,7 +276,7 @@ def _correlations(
     )
     yield reports.Table(
         f"{file}_intervals",
-        f"{title}: intervals",
+        f"{title} Intervals",
         "Rank correlation in hundredths, with its interval.",
         ("dataset", "", *columns.values()),
         [
@@ -290,20 +299,23 @@ def _agreement(data: Grid) -> _Parts:
     )
 
 
-def _total_correlation(data: Grid) -> _Parts:
+def _total_correlation(data: Grid, names: Mapping[str, str]) -> _Parts:
     titles = {"tc_sampled": "sampled codes", "tc_mean": "mean codes"}
-    names = [name for name in titles if name in data.names]
-    if not names:
+    kinds = [name for name in titles if name in data.names]
+    if not kinds:
         return
-    found = _estimate(data, lambda g: study.means_by_setting(g, names), (0.0, np.inf))
+    found = _estimate(data, lambda g: study.means_by_setting(g, kinds), (0.0, np.inf))
     settings = {method: data.values_of(method) for method in data.methods}
     for d, dataset in enumerate(data.datasets):
         panels = {
             titles[name]: {
-                method: [values, *(part[n, d, places] for part in found)]
+                _with_name(method, names): [
+                    values,
+                    *(part[n, d, places] for part in found),
+                ]
                 for method, (values, places, _) in settings.items()
             }
-            for n, name in enumerate(names)
+            for n, name in enumerate(kinds)
         }
         yield reports.Figure(
             f"total_correlation_{dataset}",

@@ -101,6 +101,7 @@ from disentangle_jax.losses.aggregate import (
     pairwise_log_density as pairwise_log_density,
 )
 from disentangle_jax.losses.autoencoders import ae as ae
+from disentangle_jax.losses.autoencoders import bio_ae as bio_ae
 from disentangle_jax.losses.autoencoders import wae as wae
 from disentangle_jax.losses.capacity import annealed_vae as annealed_vae
 from disentangle_jax.losses.capacity import beta_vae as beta_vae
@@ -110,6 +111,8 @@ from disentangle_jax.losses.capacity import normalize_beta as normalize_beta
 from disentangle_jax.losses.capacity import unnormalize_beta as unnormalize_beta
 from disentangle_jax.losses.capacity import vae as vae
 from disentangle_jax.losses.capacity import vlae as vlae
+from disentangle_jax.losses.control import Controller as Controller
+from disentangle_jax.losses.control import pi_control as pi_control
 from disentangle_jax.losses.decompositions import hfvae_terms as hfvae_terms
 from disentangle_jax.losses.decompositions import kl_decomposition as kl_decomposition
 from disentangle_jax.losses.decompositions import total_correlation as total_correlation
@@ -138,6 +141,16 @@ from disentangle_jax.losses.moments import info_vae as info_vae
 from disentangle_jax.losses.moments import mmd as mmd
 from disentangle_jax.losses.priors import correlated_log_prior as correlated_log_prior
 from disentangle_jax.losses.priors import standard_log_prior as standard_log_prior
+from disentangle_jax.losses.quantised import code_deviation as code_deviation
+from disentangle_jax.losses.quantised import commitment_loss as commitment_loss
+from disentangle_jax.losses.quantised import hessian_penalty as hessian_penalty
+from disentangle_jax.losses.quantised import multi_information as multi_information
+from disentangle_jax.losses.quantised import nearest_values as nearest_values
+from disentangle_jax.losses.quantised import qlae as qlae
+from disentangle_jax.losses.quantised import quantisation_loss as quantisation_loss
+from disentangle_jax.losses.quantised import round_to_levels as round_to_levels
+from disentangle_jax.losses.quantised import straight_through as straight_through
+from disentangle_jax.losses.quantised import tripod as tripod
 from disentangle_jax.losses.reconstructions import (
     bernoulli_reconstruction as bernoulli_reconstruction,
 )
@@ -170,6 +183,10 @@ from disentangle_jax.losses.total_correlations import factor_vae as factor_vae
 from disentangle_jax.losses.total_correlations import (
     information_dropout as information_dropout,
 )
+from disentangle_jax.losses.transitions import (
+    laplace_transition_kl as laplace_transition_kl,
+)
+from disentangle_jax.losses.transitions import slow_vae as slow_vae
 from disentangle_jax.losses.weak_supervision import ada_gvae as ada_gvae
 from disentangle_jax.losses.weak_supervision import (
     ada_gvae_posteriors as ada_gvae_posteriors,

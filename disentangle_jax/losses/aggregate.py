@@ -117,7 +117,9 @@ def _expected_over_columns(
     )
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
-    def add(total: jax.Array, value: tuple[jax.Array, jax.Array]):
+    def add(
+        total: jax.Array, value: tuple[jax.Array, jax.Array]
+    ) -> tuple[jax.Array, None]:
         weight, log_prob = value
         return total + weight * _over_columns(pairs + log_prob, log_weights), None
 
@@ -148,7 +150,9 @@ def _marginals_by_element(
     dims = codes[0].shape[1]
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
-    def gaussian(total: jax.Array, element: tuple[jax.Array, ...]):
+    def gaussian(
+        total: jax.Array, element: tuple[jax.Array, ...]
+    ) -> tuple[jax.Array, jax.Array]:
         z, mean, log_var = element
         pairs = distributions.gaussian_log_prob(z[:, None], mean[None], log_var[None])
         return total + pairs, _over_columns(pairs, log_weights)

@@ -1,15 +1,21 @@
-"""Objectives of deterministic autoencoders: AE and WAE."""
+"""Objectives of deterministic autoencoders: AE, WAE and BioAE."""
+
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 
+from disentangle_jax.losses._batch import batch_mean, check_codes
 from disentangle_jax.losses._objective import (
     Objective,
     Reconstruction,
     mean_reconstruction,
 )
 from disentangle_jax.losses.moments import prior_mmd
-from disentangle_jax.losses.reconstructions import bernoulli_reconstruction
+from disentangle_jax.losses.reconstructions import bernoulli_reconstruction, per_pixel
 from disentangle_jax.types import Scalar
+
+_CROSS_ENTROPY = per_pixel(bernoulli_reconstruction)  # Mean over pixels.
 
 
 def ae(
@@ -82,3 +88,66 @@ def wae(
     error = mean_reconstruction("wae", reconstruction, x, logits, mean, axis_name)
     discrepancy = prior_mmd(key, z, kernel, scale, mmd_compat, axis_name)
     return error + lambda_ * discrepancy, {"reconstruction": error, "mmd": discrepancy}
+
+
+def bio_ae(
+    x: jax.Array,
+    logits: jax.Array,
+    z: jax.Array,
+    mean: jax.Array,
+    log_var: jax.Array | None = None,
+    *,
+    weights: Any,
+    lambda_nonnegative: Scalar = 1.0,
+    lambda_activity: Scalar = 0.01,
+    lambda_weight: Scalar = 1e-4,
+    reconstruction: Reconstruction = _CROSS_ENTROPY,
+    axis_name: str | None = None,
+) -> Objective:
+    r"""BioAE: non-negative codes that cost little activity and small weights.
+
+    .. math:: \frac1B \sum_i c(x_i, \hat x_i)
+              + \frac{\lambda_n}{BD} \sum_{id} \max(-z_{id}, 0)
+              + \frac{\lambda_a}{BD} \sum_{id} z_{id}^2
+              + \frac{\lambda_w}{2} \sum_k w_k^2
+
+    Whittington et al., "Disentanglement with Biological Constraints: A Theory of
+    Functional Cell Types". The cost c is the mean cross-entropy of a pixel, and the
+    default weights are those of the public code of "Disentanglement via Latent
+    Quantization" for 3D Shapes, where the weights decay (AdamW) instead of having a
+    term.
+
+    Couples the batch: no.
+
+    Args:
+      x, logits, log_var, reconstruction, axis_name: see :mod:`losses`.
+      z: ``[B, D]`` codes, from which ``logits`` were decoded.
+      mean: ``[B, D]`` the same codes.
+      weights: parameters of the networks, a pytree. Matrices and kernels count; arrays
+        of fewer than two dimensions, such as biases, do not.
+      lambda_nonnegative: weight of negative codes.
+      lambda_activity: weight of the squared codes.
+      lambda_weight: weight of the squared weights.
+
+    Returns:
+      ``[]`` loss, and the terms ``reconstruction``, ``negative``, ``activity`` and
+      ``weight_energy``.
+    """
+    del log_var
+    check_codes("bio_ae", mean=mean, z=z)
+    error = mean_reconstruction("bio_ae", reconstruction, x, logits, mean, axis_name)
+    kernels = [jnp.asarray(leaf) for leaf in jax.tree.leaves(weights)]
+    energies = [0.5 * jnp.square(w).sum() for w in kernels if w.ndim > 1]
+    terms = {
+        "reconstruction": error,
+        "negative": batch_mean(jnp.maximum(-z, 0.0).mean(axis=1), axis_name),
+        "activity": batch_mean(jnp.square(z).mean(axis=1), axis_name),
+        "weight_energy": sum(energies, jnp.zeros((), z.dtype)),
+    }
+    loss = (
+        error
+        + lambda_nonnegative * terms["negative"]
+        + lambda_activity * terms["activity"]
+        + lambda_weight * terms["weight_energy"]
+    )
+    return loss, terms

@@ -1,6 +1,8 @@
 """VAEs that weight or limit their KL: VAE, beta-VAE, annealed VAE and VLAE."""
 
+import functools
 import itertools
+import operator
 from collections.abc import Sequence
 
 import jax
@@ -79,7 +81,7 @@ def linear_capacity(
     return c_start + (c_max - c_start) * share
 
 
-def normalize_beta(beta: Scalar, *, latents: int, pixels: int) -> jax.Array:
+def normalize_beta(beta: Scalar, *, latents: int, pixels: int) -> Scalar:
     r"""Weight of a *mean* KL that matches ``beta`` on a *summed* one.
 
     .. math:: \beta_{\text{norm}} = \beta\, D / P
@@ -103,7 +105,7 @@ def normalize_beta(beta: Scalar, *, latents: int, pixels: int) -> jax.Array:
     return beta * latents / pixels
 
 
-def unnormalize_beta(beta_norm: jax.Array, *, latents: int, pixels: int) -> jax.Array:
+def unnormalize_beta(beta_norm: Scalar, *, latents: int, pixels: int) -> Scalar:
     r"""Inverse of :func:`normalize_beta`.
 
     .. math:: \beta = \beta_{\text{norm}}\, P / D
@@ -271,5 +273,5 @@ def vlae(
         part = [array[:, low:high] for array in (z, mean, log_var)]
         values = divergence(name, kl, *part)
         rungs[f"kl_rung_{number}"] = batch_mean(values, axis_name)
-    total = sum(rungs.values())
+    total = functools.reduce(operator.add, rungs.values())
     return error + beta * total, {"reconstruction": error, "kl": total, **rungs}

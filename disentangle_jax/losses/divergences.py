@@ -8,7 +8,7 @@ from disentangle_jax.losses._batch import check_codes
 from disentangle_jax.types import Scalar, unknown_name
 
 
-def broadcast_prior(like: jax.Array, *parameters: jax.Array) -> list[jax.Array]:
+def broadcast_prior(like: jax.Array, *parameters: Scalar) -> list[jax.Array]:
     """Parameters of the prior, broadcast to the shape and dtype of ``like``."""
     return [
         jnp.broadcast_to(jnp.asarray(p, like.dtype), like.shape) for p in parameters

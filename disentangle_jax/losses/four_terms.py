@@ -10,6 +10,7 @@ from disentangle_jax.losses._objective import Objective, Reconstruction, check_p
 from disentangle_jax.losses.aggregate import log_q_marginals
 from disentangle_jax.losses.priors import standard_log_prior
 from disentangle_jax.losses.reconstructions import bernoulli_reconstruction
+from disentangle_jax.types import Scalar
 
 
 def weighted_elbo(
@@ -20,11 +21,11 @@ def weighted_elbo(
     log_var: jax.Array,
     *,
     fixed_logits: jax.Array,
-    dataset_size: jax.Array | None,
-    identifiability: jax.Array = 1.0,
-    information: jax.Array = 1.0,
-    evidence: jax.Array = 1.0,
-    marginal: jax.Array = 1.0,
+    dataset_size: Scalar | None,
+    identifiability: Scalar = 1.0,
+    information: Scalar = 1.0,
+    evidence: Scalar = 1.0,
+    marginal: Scalar = 1.0,
     estimator: str = "stratified",
     reconstruction: Reconstruction = bernoulli_reconstruction,
     axis_name: str | None = None,

@@ -1,6 +1,9 @@
 """HFVAE's objective, which weights dependence between and within groups."""
 
+import functools
+import operator
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 
@@ -15,6 +18,7 @@ from disentangle_jax.losses.decompositions import hfvae_terms_of
 from disentangle_jax.losses.discrete import Concrete, Discrete, with_density
 from disentangle_jax.losses.priors import standard_log_prior
 from disentangle_jax.losses.reconstructions import bernoulli_reconstruction
+from disentangle_jax.types import Scalar
 
 
 def hfvae(
@@ -24,11 +28,11 @@ def hfvae(
     mean: jax.Array,
     log_var: jax.Array,
     *,
-    beta: jax.Array,
-    gamma: jax.Array,
+    beta: Scalar,
+    gamma: Scalar,
     groups: Sequence[int],
-    dataset_size: jax.Array | None,
-    alpha: jax.Array = 1.0,
+    dataset_size: Scalar | None,
+    alpha: Scalar = 1.0,
     estimator: str = "stratified",
     concrete: Sequence[Concrete] = (),
     concrete_density: str = "relaxed",
@@ -99,7 +103,7 @@ def hfvae(
     """
     name = "hfvae"
     error = mean_reconstruction(name, reconstruction, x, logits, mean, axis_name)
-    options = {
+    options: dict[str, Any] = {
         "dataset_size": dataset_size,
         "estimator": estimator,
         "groups": groups,
@@ -108,10 +112,11 @@ def hfvae(
     discrete = with_density(concrete, concrete_density)
     if pairwise is None:
         check_posterior(name, mean, log_var)
-        if log_p_elements is None:
-            log_p_elements = standard_log_prior(z, discrete)
     else:
         _check_with_pairwise(name, log_p_elements, block_size, concrete)
+    prior = log_p_elements
+    if prior is None:
+        prior = standard_log_prior(z, discrete)
 
     def terms(discrete: Sequence[Discrete]) -> dict[str, jax.Array]:
         if pairwise is None:
@@ -120,8 +125,9 @@ def hfvae(
             )
         else:
             densities = aggregate_log_densities(pairwise, **options)
-        prior = log_p_elements, tuple(groups), log_p_groups, log_p_joint
-        return hfvae_terms_of(densities, *prior, axis_name)
+        return hfvae_terms_of(
+            densities, prior, tuple(groups), log_p_groups, log_p_joint, axis_name
+        )
 
     parts = terms(discrete)
     if concrete_density == "exact_stopped":
@@ -133,7 +139,8 @@ def hfvae(
         + gamma * parts["within_group_tc"]
         + parts["dimension_wise_kl"]
     )
-    return loss, {"reconstruction": error, "kl": sum(parts.values()), **parts}
+    total = functools.reduce(operator.add, parts.values())
+    return loss, {"reconstruction": error, "kl": total, **parts}
 
 
 def _check_with_pairwise(

@@ -23,6 +23,8 @@ class Likelihood:
       standardizable: whether observations may be standardised. False where they must
         lie in [0, 1] or are counts.
       error: name under which evaluation reports ``loss``; None for no such report.
+      pixelwise: whether ``loss`` sums or averages over pixels a function of each, so
+        that their order does not matter.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Likelihood:
     reduction: str = "sum"
     standardizable: bool = True
     error: str | None = None
+    pixelwise: bool = False
 
     def __post_init__(self) -> None:
         if self.reduction not in ("sum", "mean"):
@@ -43,6 +46,38 @@ class Likelihood:
         if self.reduction == "mean":
             return self.loss(x, logits)
         return reconstructions.per_pixel(self.loss)(x, logits)
+
+    def on_blocks(self, side: int) -> "Likelihood":
+        """Returns this likelihood with a loss for logits that were made in blocks.
+
+        A decoder that computes blocks of pixels (``models.Network.pixel_blocks``)
+        rearranges them to images on TPUs, which is expensive. A pixelwise loss undoes
+        this, on TPUs only, and the compiler then removes both.
+
+        Args:
+          side: side of the blocks; 0 for pixels in their usual order.
+        """
+        if not (side and self.pixelwise):
+            return self
+
+        def on_blocks(x: jax.Array, logits: jax.Array) -> jax.Array:
+            return self.loss(_as_blocks(x, side), _as_blocks(logits, side))
+
+        def loss(x: jax.Array, logits: jax.Array) -> jax.Array:
+            if x.ndim != 4 or x.shape[1] % side or x.shape[2] % side:
+                return self.loss(x, logits)
+            return jax.lax.platform_dependent(
+                x, logits, tpu=on_blocks, default=self.loss
+            )
+
+        return dataclasses.replace(self, loss=loss)
+
+
+def _as_blocks(x: jax.Array, side: int) -> jax.Array:
+    """Takes the pixels of each block as channels, ``[B, H/side, W/side, …]``."""
+    b, h, w, c = x.shape
+    x = x.reshape(b, h // side, side, w // side, side, c).transpose(0, 1, 3, 2, 4, 5)
+    return x.reshape(b, h // side, w // side, side * side * c)
 
 
 def _identity(logits: jax.Array) -> jax.Array:
@@ -58,10 +93,18 @@ _LIKELIHOODS = {
             jax.nn.sigmoid,
             standardizable=False,
             error="bce",
+            pixelwise=True,
         ),
-        Likelihood("gaussian", reconstructions.gaussian_reconstruction, _identity),
-        Likelihood("mse", reconstructions.mse, _identity, reduction="mean"),
-        Likelihood("l1", reconstructions.l1_reconstruction, _identity),
+        Likelihood(
+            "gaussian",
+            reconstructions.gaussian_reconstruction,
+            _identity,
+            pixelwise=True,
+        ),
+        Likelihood(
+            "mse", reconstructions.mse, _identity, reduction="mean", pixelwise=True
+        ),
+        Likelihood("l1", reconstructions.l1_reconstruction, _identity, pixelwise=True),
         Likelihood(
             "box_blur_mse", reconstructions.box_blur_mse, _identity, reduction="mean"
         ),

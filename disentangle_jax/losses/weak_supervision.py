@@ -165,14 +165,16 @@ def supervised_alignment(
             values - batch_mean(values, axis_name)[None],
             axis_name,
         )
-        pairs = jnp.eye(*matrix.shape, dtype=bool)
+        pairs = jnp.eye(matrix.shape[0], matrix.shape[1], dtype=bool)
         return jnp.square(jnp.where(pairs, 0.0, matrix)).sum()
     if kind != "embed":
         raise unknown_name(name, "kind", kind, ["xent", "l2", "cov", "embed"])
     return batch_mean(_embedding_loss(first, factors, embeddings, sigma), axis_name)
 
 
-def _sizes(factor_sizes: Sequence[int] | None, count: int, dtype: jnp.dtype):
+def _sizes(
+    factor_sizes: Sequence[int] | None, count: int, dtype: jnp.dtype
+) -> jax.Array:
     if factor_sizes is None or len(factor_sizes) != count:
         raise ValueError(
             f"supervised_alignment: `factor_sizes` must be {count} numbers of values, "
@@ -229,10 +231,10 @@ def _average_pairs(
     mean1, mean2 = jnp.split(mean, 2)
     log_var1, log_var2 = jnp.split(log_var, 2)
     if not averaged:
-        options = {"distance": distance, "average": average, "ratio": ratio}
         mean1, log_var1, mean2, log_var2 = ada_gvae_posteriors(
-            mean1, log_var1, mean2, log_var2, **options
-        )
+            mean1, log_var1, mean2, log_var2,
+            distance=distance, average=average, ratio=ratio,
+        )  # fmt: skip
         mean = jnp.concatenate([mean1, mean2])
         log_var = jnp.concatenate([log_var1, log_var2])
     shared = (mean1 == mean2) & (log_var1 == log_var2)

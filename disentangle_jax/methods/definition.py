@@ -202,12 +202,14 @@ def create(
         if choice not in known:
             raise unknown_name(f"methods.create({name!r})", "option", choice, known)
     chosen = {**known, **choices}
+    likelihood = losses.likelihood(
+        chosen.pop("reconstruction"),
+        function="methods.create",
+        argument="reconstruction",
+    )
     context = {
-        "likelihood": losses.likelihood(
-            chosen.pop("reconstruction"),
-            function="methods.create",
-            argument="reconstruction",
-        ),
+        # Networks of other packages need not be of our class.
+        "likelihood": likelihood.on_blocks(getattr(model, "pixel_blocks", 0)),
         "axis_name": axis_name,
         "dataset_size": dataset_size,
         "factor_sizes": tuple(factor_sizes),

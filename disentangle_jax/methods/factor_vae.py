@@ -1,6 +1,7 @@
 """FactorVAE: an autoencoder and a critic that are trained in turn."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -74,9 +75,9 @@ class FactorVAE(Method):
         }
         return new_state(params, model_state, opt_state)
 
-    def step(
+    def gradients(
         self, key: jax.Array, state: State, batch: Batch, hyper: Hyper
-    ) -> tuple[State, Terms]:
+    ) -> tuple[Any, dict, Terms]:
         draw_key, permute_key = jax.random.split(key)
         x = as_unit_interval(batch["image"])
         trained = x.shape[0] // self.batches
@@ -117,20 +118,25 @@ class FactorVAE(Method):
         critic_value, critic_grads = jax.value_and_grad(critic_loss)(
             state.params["critic"], jax.lax.stop_gradient(z)
         )
+        terms = {"loss": loss, **terms, "critic_loss": critic_value}
+        return {"autoencoder": grads, "critic": critic_grads}, model_state, terms
+
+    def update(
+        self, state: State, grads: Any, model_state: dict, hyper: Hyper
+    ) -> State:
         params, opt_state = {}, {}
-        for part, part_grads, optimizer, rate in (
-            ("autoencoder", grads, self.optimizer, "learning_rate"),
-            ("critic", critic_grads, _CRITIC_OPTIMIZER, "critic_learning_rate"),
+        for part, optimizer, rate in (
+            ("autoencoder", self.optimizer, "learning_rate"),
+            ("critic", _CRITIC_OPTIMIZER, "critic_learning_rate"),
         ):
             params[part], opt_state[part] = self.descend(
                 state.params[part],
-                part_grads,
+                grads[part],
                 state.opt_state[part],
                 hyper[rate],
                 optimizer,
             )
-        state = State(state.step + 1, params, model_state, opt_state)
-        return state, {"loss": loss, **terms, "critic_loss": critic_value}
+        return State(state.step + 1, params, model_state, opt_state)
 
     def networks(self, state: State) -> Networks:
         return self.networks_at(state.params["autoencoder"], state.model_state)

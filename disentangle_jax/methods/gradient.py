@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -38,9 +39,9 @@ class GradientMethod(Method):
         params, model_state = self.initial_variables(key, x)
         return new_state(params, model_state, self.optimizer.init(params))
 
-    def step(
+    def gradients(
         self, key: jax.Array, state: State, batch: Batch, hyper: Hyper
-    ) -> tuple[State, Terms]:
+    ) -> tuple[Any, dict, Terms]:
         batch = jax.tree.map(as_unit_interval, dict(batch))
 
         def loss(params):
@@ -51,11 +52,15 @@ class GradientMethod(Method):
         (value, (terms, model_state)), grads = jax.value_and_grad(loss, has_aux=True)(
             state.params
         )
+        return grads, model_state, {"loss": value, **terms}
+
+    def update(
+        self, state: State, grads: Any, model_state: dict, hyper: Hyper
+    ) -> State:
         params, opt_state = self.descend(
             state.params, grads, state.opt_state, hyper["learning_rate"]
         )
-        state = State(state.step + 1, params, model_state, opt_state)
-        return state, {"loss": value, **terms}
+        return State(state.step + 1, params, model_state, opt_state)
 
     def networks(self, state: State) -> Networks:
         return self.networks_at(state.params, state.model_state)

@@ -93,7 +93,37 @@ class Method:
         Returns:
           The new state and the terms; ``terms["loss"]`` is what is minimised.
         """
+        grads, model_state, terms = self.gradients(key, state, batch, hyper)
+        return self.update(state, grads, model_state, hyper), terms
+
+    def gradients(
+        self, key: jax.Array, state: State, batch: Batch, hyper: Hyper
+    ) -> tuple[Any, dict, Terms]:
+        """Returns what :meth:`update` needs, and scalar terms for the log.
+
+        A method whose parameters are updated once per step, after all gradients are
+        known, implements this and :meth:`update`; others implement :meth:`step`.
+
+        Returns:
+          The gradients, a pytree like the parameters; the state of the networks after
+          the step; and the terms, as :meth:`step` does.
+        """
         raise NotImplementedError
+
+    def update(
+        self, state: State, grads: Any, model_state: dict, hyper: Hyper
+    ) -> State:
+        """Returns the state after the update by `grads`."""
+        raise NotImplementedError
+
+    @property
+    def divided(self) -> bool:
+        """Whether a step is :meth:`gradients` and then :meth:`update`.
+
+        Many models then are updated at once, though their gradients are computed one
+        after another.
+        """
+        return type(self).step is Method.step
 
     def networks(self, state: State) -> Networks:
         """Returns the networks at the parameters of `state`, in evaluation mode."""
@@ -127,6 +157,25 @@ class Method:
         """
         del state
         return z
+
+    def latent_values(
+        self, state: State, codes: jax.Array | None, steps: int
+    ) -> jax.Array:
+        """Returns the values ``[D, S]`` that a traversal gives each latent.
+
+        Args:
+          state: the state of the trained model.
+          codes: ``[N, D]`` codes; each latent runs from its minimum to its maximum
+            over them in `steps` even steps. None for -2 … 2, two standard deviations
+            of the prior.
+          steps: number of values. A method whose latents take a few values only
+            returns these instead.
+        """
+        del state
+        if codes is None:
+            latents = sum(self.latent_groups)
+            return jnp.tile(jnp.linspace(-2.0, 2.0, steps), (latents, 1))
+        return sampling.min_max_values(jnp.asarray(codes), steps=steps)
 
     def constant_shapes(
         self, dataset: data.Dataset, hypers: Sequence[Mapping[str, float]]

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from disentangle_jax.methods.method import Method, as_unit_interval
+from disentangle_jax.methods.method import Batch, Method, as_unit_interval
 from disentangle_jax.types import Posterior, State
 
 
@@ -48,11 +48,10 @@ class Standardized:
         return getattr(self.method, name)
 
     def step(self, key, state, batch, hyper):
-        batch = {
-            name: self._standardize(value) if "image" in name else value
-            for name, value in batch.items()
-        }
-        return self.method.step(key, state, batch, hyper)
+        return self.method.step(key, state, self._standardized(batch), hyper)
+
+    def gradients(self, key, state, batch, hyper):
+        return self.method.gradients(key, state, self._standardized(batch), hyper)
 
     def encode(self, state: State, x: jax.Array) -> Posterior:
         return self.method.encode(state, self._standardize(x))
@@ -60,6 +59,12 @@ class Standardized:
     def output(self, logits: jax.Array) -> jax.Array:
         mean, deviation = self._moments(logits.ndim)
         return self.method.output(logits) * deviation + mean
+
+    def _standardized(self, batch: Batch) -> Batch:
+        return {
+            name: self._standardize(value) if "image" in name else value
+            for name, value in batch.items()
+        }
 
     def _standardize(self, image: jax.Array) -> jax.Array:
         mean, deviation = self._moments(image.ndim)

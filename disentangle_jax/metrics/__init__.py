@@ -19,8 +19,9 @@ the same in every score:
   says which. A column of whole numbers is a label as long as the values recur;
 * codes_test, factors_test: ``[M, D]`` and ``[M, K]`` held-out rows, on which accuracies
   are measured. Scores without a test part accept and ignore them;
-* groups: sizes of contiguous multi-dimensional latent variables, which add up to D;
-  None for one dimension each;
+* groups: sizes of contiguous multi-dimensional latent variables (tokens), which add up
+  to D; None for one dimension each. `explicitness`, `dci_es` and `fairness` use the
+  code as a whole and take none;
 * seed: seed of every random choice. Scores without randomness accept and ignore it.
 
 `fid`, `kid` and `precision_recall` compare images instead. `top_words`, `npmi`,
@@ -43,6 +44,7 @@ A score of your own is a function in any installed module::
 
 from disentangle_jax.metrics.agreement import mcc as mcc
 from disentangle_jax.metrics.agreement import udr as udr
+from disentangle_jax.metrics.attributes import tad as tad
 from disentangle_jax.metrics.comparison import Comparison as Comparison
 from disentangle_jax.metrics.comparison import compare as compare
 from disentangle_jax.metrics.dependence import unsupervised as unsupervised
@@ -84,6 +86,7 @@ from disentangle_jax.metrics.interventions import factor_vae_score as factor_vae
 from disentangle_jax.metrics.interventions import z_max_var as z_max_var
 from disentangle_jax.metrics.lanes import evaluate_lanes as evaluate_lanes
 from disentangle_jax.metrics.latent_order import ordering as ordering
+from disentangle_jax.metrics.loss_capacity import dci_es as dci_es
 from disentangle_jax.metrics.normalised_information import info_mec as info_mec
 from disentangle_jax.metrics.perceived_distances import (
     factor_importance as factor_importance,
@@ -99,6 +102,7 @@ from disentangle_jax.metrics.relations import relation_accuracy as relation_accu
 from disentangle_jax.metrics.robustness import irs as irs
 from disentangle_jax.metrics.tasks import downstream as downstream
 from disentangle_jax.metrics.tasks import fairness as fairness
+from disentangle_jax.metrics.tokens import first_components as first_components
 from disentangle_jax.metrics.topics import group_correlation as group_correlation
 from disentangle_jax.metrics.topics import latent_information as latent_information
 from disentangle_jax.metrics.topics import npmi as npmi

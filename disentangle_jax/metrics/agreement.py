@@ -30,8 +30,24 @@ def _correlations(x: np.ndarray, y: np.ndarray, kind: str) -> np.ndarray:
     return np.abs(x.T @ y)
 
 
+def _multiple_correlations(
+    x: np.ndarray, y: np.ndarray, groups: tuple[int, ...], kind: str
+) -> np.ndarray:
+    """Returns correlations ``[G, K]`` of each column of y with its best linear fit."""
+    if kind == "spearman":
+        x, y = rankdata(x, axis=0), rankdata(y, axis=0)
+    y = standardised(y)
+    found = []
+    for block in np.split(x, np.cumsum(groups[:-1]), axis=1):
+        block = standardised(block)
+        fit = block @ np.linalg.lstsq(block, y, rcond=None)[0]
+        found.append(np.sqrt(np.clip(np.mean(fit**2, axis=0), 0.0, 1.0)))
+    return np.stack(found)
+
+
 @define(
     keys={"mcc": "mean correlation of factors with their matched latents (1 is best)"},
+    groups=True,
     matrices={
         "correlation": (
             "Correlation of each latent and each factor",
@@ -47,6 +63,7 @@ def mcc(
     *,
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
+    groups: Sequence[int] | None = None,
     correlation: str = "spearman",
     seed: int = 0,
 ) -> Score:
@@ -59,14 +76,21 @@ def mcc(
     random columns, which makes the score noisy. A dead latent has correlation 0.
 
     Args:
-      codes, factors, codes_test, factors_test, seed: as in every score; the order of
-        the factor values matters. There is no test part and no randomness.
+      codes, factors, codes_test, factors_test, groups, seed: as in every score; the
+        order of the factor values matters. The correlation of a multi-dimensional
+        variable is the multiple one, that of the factor with its least-squares fit.
+        There is no test part and no randomness.
       correlation: "spearman" (ranks) or "pearson".
     """
-    arrays = check_arrays("mcc", codes, factors, codes_test, factors_test)
+    arrays = check_arrays("mcc", codes, factors, codes_test, factors_test, groups)
     if correlation not in ("spearman", "pearson"):
         raise unknown_name("mcc", "correlation", correlation, ("spearman", "pearson"))
-    matrix = _correlations(arrays.codes, arrays.factors, correlation)
+    if max(arrays.groups) == 1:
+        matrix = _correlations(arrays.codes, arrays.factors, correlation)
+    else:
+        matrix = _multiple_correlations(
+            arrays.codes, arrays.factors, arrays.groups, correlation
+        )
     pairs = linear_sum_assignment(matrix, maximize=True)
     return Score(
         {"mcc": matrix[pairs].sum() / matrix.shape[1]},

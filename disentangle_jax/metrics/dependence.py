@@ -1,19 +1,22 @@
 """Dependence between latents, measured without factors."""
 
+from collections.abc import Sequence
+
 import jax
 import numpy as np
 
 from disentangle_jax.metrics.descriptions import define
-from disentangle_jax.metrics.information import Information, contingency
+from disentangle_jax.metrics.information import Information, contingency, quantise
 from disentangle_jax.metrics.inputs import (
     ArrayLike,
     Score,
     as_key,
     check_codes,
     check_log_var,
-    equal_width_labels,
 )
-from disentangle_jax.metrics.intervals import Bootstrap
+from disentangle_jax.metrics.intervals import Bootstrap, NoInterval
+from disentangle_jax.metrics.votes import group_setting
+from disentangle_jax.types import check_groups
 
 _GAUSSIAN = "gaussian_total_correlation"
 _WASSERSTEIN = "gaussian_wasserstein_correlation"
@@ -47,16 +50,46 @@ def _gaussian_dependence(cov: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _dependence(codes: np.ndarray, bins: int) -> dict[str, float]:
-    live = _live(codes)
+def _block_dependence(blocks: list[np.ndarray]) -> dict[str, float]:
+    """Returns the dependence between Gaussian vectors, of codes ``[N, d]`` of each.
+
+    A vector whose dimensions depend linearly on each other (the shares of a Concrete
+    variable add up to 1) is that of its principal components that vary.
+    """
+    parts, lost = [], 0.0
+    for block in blocks:
+        value, vector = np.linalg.eigh(np.cov(block, rowvar=False).reshape(
+            block.shape[1], -1))  # fmt: skip
+        kept = value > 1e-10 * value.max()
+        parts.append((block @ vector[:, kept], value[kept]))
+        lost += value[~kept].sum()
+    variance = np.concatenate([value for _, value in parts])
+    cov = np.cov(np.concatenate([part for part, _ in parts], axis=1), rowvar=False)
+    # In these axes the covariance of each vector is diagonal, as that of scalars is.
+    np.fill_diagonal(cov, variance)
+    found = _gaussian_dependence(cov)
+    found[f"{_WASSERSTEIN}_norm"] = found[_WASSERSTEIN] / (variance.sum() + lost)
+    return found
+
+
+def _dependence(
+    codes: np.ndarray, bins: int, groups: tuple[int, ...], seed: int
+) -> dict[str, float]:
     values = dict.fromkeys((_GAUSSIAN, _WASSERSTEIN, f"{_WASSERSTEIN}_norm"), 0.0)
-    if live.shape[1] >= 2:
-        values |= _gaussian_dependence(np.cov(live, rowvar=False))
-    return values | {"mutual_information": _pairwise_information(codes, bins)}
+    blocks = [_live(b) for b in np.split(codes, np.cumsum(groups[:-1]), axis=1)]
+    blocks = [block for block in blocks if block.shape[1]]
+    if len(blocks) >= 2 and max(groups) > 1:
+        values |= _block_dependence(blocks)
+    elif len(blocks) >= 2:
+        values |= _gaussian_dependence(np.cov(_live(codes), rowvar=False))
+    information = _pairwise_information(codes, bins, groups, seed)
+    return values | {"mutual_information": information}
 
 
 def _interval(score: Score, bootstrap: Bootstrap) -> dict[str, np.ndarray]:
     """Returns the Gaussian quantities of each resample."""
+    if "groups" in score.settings:
+        raise NoInterval
     live = _live(bootstrap.arrays.codes)
     if live.shape[1] < 2:
         return {}
@@ -66,14 +99,16 @@ def _interval(score: Score, bootstrap: Bootstrap) -> dict[str, np.ndarray]:
     return _gaussian_dependence(second - mean[:, :, None] * mean[:, None, :])
 
 
-def _pairwise_information(codes: np.ndarray, bins: int) -> float:
+def _pairwise_information(
+    codes: np.ndarray, bins: int, groups: tuple[int, ...], seed: int
+) -> float:
     """Returns the mean mutual information in nats of pairs of binned latents."""
-    latents = codes.shape[1]
+    latents = len(groups)
     if latents < 2:
         return 0.0
-    labels = equal_width_labels(codes, bins)
-    sizes = (bins,) * latents
-    mi = Information(contingency(labels, labels, cells=bins, sizes=sizes), sizes).mi
+    labels, cells = quantise(codes, groups, bins, seed)
+    sizes = (cells,) * latents
+    mi = Information(contingency(labels, labels, cells=cells, sizes=sizes), sizes).mi
     return float(mi[~np.eye(latents, dtype=bool)].mean())
 
 
@@ -91,6 +126,7 @@ def _pairwise_information(codes: np.ndarray, bins: int) -> float:
     range=(0.0, np.inf),
     higher_is_better=False,
     needs="codes",
+    groups=True,
     invariant_to=("permutation", "shift"),
     conventions={"disent": {"bins": 20}, "dlib": {"bins": 20}},
     interval=_interval,
@@ -103,6 +139,7 @@ def unsupervised(
     *,
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
+    groups: Sequence[int] | None = None,
     log_var: ArrayLike | None = None,
     bins: int = 20,
     seed: int = 0,
@@ -124,8 +161,10 @@ def unsupervised(
     Two copies of a latent have infinite total correlation. A single latent scores 0.
 
     Args:
-      codes, factors, codes_test, factors_test, seed: as in every score. Only the codes
-        are used; the seed is that of the sampled codes.
+      codes, factors, codes_test, factors_test, groups, seed: as in every score. Only
+        the codes are used; the seed is that of the sampled codes. With groups the
+        dependence is that between the variables: D has the covariance of each
+        variable as a block, and variables are quantised as in `mig`.
       log_var: ``[N, D]`` posterior log-variances; if given, the same four quantities of
         codes sampled from the posterior are returned too, as ``sampled_…``.
       bins: number of bins of the mutual information.
@@ -133,11 +172,14 @@ def unsupervised(
     codes = check_codes("unsupervised", "codes", codes)
     if len(codes) < 2:
         raise ValueError("unsupervised: `codes` must have at least two rows, got 1.")
-    values = _dependence(codes, bins)
+    groups = check_groups("unsupervised", groups, codes.shape[1])
+    values = _dependence(codes, bins, groups, seed)
     if log_var is not None:
         log_var = check_log_var("unsupervised", log_var, codes)
         key = as_key("unsupervised", seed)
         noise = np.asarray(jax.random.normal(key, codes.shape))
-        sampled = _dependence(codes + np.exp(0.5 * log_var) * noise, bins)
+        drawn = codes + np.exp(0.5 * log_var) * noise
+        sampled = _dependence(drawn, bins, groups, seed)
         values |= {f"sampled_{name}": value for name, value in sampled.items()}
-    return Score(values, {"samples": len(codes), "bins": bins})
+    settings = {"samples": len(codes), "bins": bins} | group_setting(groups)
+    return Score(values, settings)

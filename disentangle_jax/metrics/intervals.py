@@ -2,8 +2,9 @@
 
 Rows are drawn with replacement and the score is computed again: scores of tables and
 covariances resample the training rows, accuracies resample the scored rows while the
-fitted classifier stays. The function ``interval`` of a score's description takes the
-score and a `Bootstrap` and returns the values of the resamples.
+fitted classifier stays; other models can be fitted again to each resample. The function
+``interval`` of a score's description takes the score and a `Bootstrap` and returns the
+values of the resamples.
 """
 
 import dataclasses
@@ -102,11 +103,45 @@ class Bootstrap:
         """
         if interval is None or np.isnan(float(score)):
             return
-        tail = 100.0 * (1.0 - level) / 2.0
         try:
             resampled = interval(score, self)
         except NoInterval:
             return
+        self._set_intervals(score, resampled, level)
+
+    def add_refitted_intervals(
+        self,
+        score: Score,
+        compute: Callable[[np.ndarray, np.ndarray], Score],
+        codes: np.ndarray,
+        factors: np.ndarray,
+        level: float = 0.95,
+    ) -> None:
+        """Sets the intervals that `add_intervals` leaves out, by computing anew.
+
+        Args:
+          score: the score of all rows.
+          compute: function of codes and factors that returns the score.
+          codes, factors: all rows, as `compute` takes them; a resample has its rows in
+            ascending order, with repetitions.
+          level: as in `add_intervals`.
+        """
+        keys = [key for key in score if key not in score.intervals]
+        if not keys or np.isnan(float(score)):
+            return
+        weights = np.asarray(self.weights(len(codes)), int)
+        drawn = [np.repeat(np.arange(len(codes)), counts) for counts in weights]
+        try:
+            found = [compute(codes[rows], factors[rows]) for rows in drawn]
+        except ValueError:  # A resample may lack what the score needs.
+            return
+        resampled = {key: np.array([f[key] for f in found]) for key in keys}
+        self._set_intervals(score, resampled, level)
+
+    def _set_intervals(
+        self, score: Score, resampled: dict[str, np.ndarray], level: float
+    ) -> None:
+        tail = 100.0 * (1.0 - level) / 2.0
         for key, drawn in resampled.items():
             drawn = score[key] + drawn - drawn.mean()
             low, high = np.percentile(drawn, [tail, 100.0 - tail])

@@ -7,6 +7,8 @@ can be replayed vote by vote. Arguments that all three take:
 
 * encode_fn, dataset: an encoder and a dataset, or codes and factors;
 * codes_test, factors_test: accepted as in every score; the scores draw fresh batches;
+* groups: sizes of latent variables; the distance of a multi-dimensional variable is
+  Euclidean, and its variance the sum over its dimensions;
 * batch_size: images (or pairs of images) of a vote;
 * num_train, num_eval: votes to fit and to score the classifier;
 * factor_bins: draw the rows of a batch from arrays, even of a full grid, whose factors
@@ -16,7 +18,7 @@ can be replayed vote by vote. Arguments that all three take:
 * seed: seed of all draws.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,9 +33,8 @@ from disentangle_jax.metrics.sources import (
     draw_factors,
     source_of,
 )
-
-# Votes whose codes are gathered at once, which bounds the memory.
-_BLOCK = 512
+from disentangle_jax.metrics.votes import by_blocks, group_setting, lengths, majority
+from disentangle_jax.types import check_groups
 
 
 def _check_counts(function: str, **counts: int) -> None:
@@ -89,52 +90,6 @@ def _held_factor_batches(
     return held, rows
 
 
-def _by_blocks(place: np.ndarray, function: Callable) -> np.ndarray:
-    """Returns ``function(place)`` of votes ``[votes, …]``, a block at a time."""
-    starts = range(0, len(place), _BLOCK)
-    return np.concatenate([function(place[i : i + _BLOCK]) for i in starts])
-
-
-def _majority(
-    codes: np.ndarray,
-    everything: np.ndarray,
-    place: np.ndarray,
-    factor: np.ndarray,
-    pick: Callable,
-    *,
-    k: int,
-    num_train: int,
-    threshold: float,
-    constant_votes: bool = False,
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Predicts the factor ``[votes]`` of each vote by the majority of training votes.
-
-    A vote names the latent that `pick` (``np.argmin`` or ``np.argmax``) chooses by its
-    variance over ``codes[place]``, relative to its variance over `everything`.
-
-    Returns:
-      ``[votes]`` whether the prediction is right, the table ``[D, K]`` of training
-      votes, and the number of latents that vote.
-    """
-    variance = everything.var(axis=0, ddof=1)
-    # The variance of a constant latent may round to above 0; its range does not.
-    alive = np.ptp(everything, axis=0) > 0
-    active = np.flatnonzero((np.sqrt(variance) >= threshold) & alive)
-    winner = np.zeros(len(factor), np.int64)
-    if constant_votes and not alive.all():
-        active = np.arange(len(alive))
-        winner[:] = np.flatnonzero(~alive)[0]
-    elif len(active):
-        live, scale = codes[:, active], variance[active]
-        winner = _by_blocks(
-            place,
-            lambda p: active[pick(live[p].var(axis=1, ddof=1) / scale, axis=1)],
-        )
-    table = np.zeros((codes.shape[1], k), np.int64)
-    np.add.at(table, (winner[:num_train], factor[:num_train]), 1)
-    return table.argmax(axis=1)[winner] == factor, table, len(active)
-
-
 def _accuracy_interval(key: str) -> Callable:
     def interval(score: Score, bootstrap: Bootstrap) -> dict[str, np.ndarray]:
         accuracy = bootstrap.accuracy(score)
@@ -153,6 +108,7 @@ def _accuracy_interval(key: str) -> Callable:
         "chance_corrected": "the score rescaled so that chance is 0 (1 is best)",
     },
     deterministic=False,
+    groups=True,
     interventional=True,
     cost="medium",
     invariant_to=("shift",),
@@ -182,6 +138,7 @@ def beta_vae_score(
     *,
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
+    groups: Sequence[int] | None = None,
     batch_size: int = 64,
     num_train: int = 10_000,
     num_eval: int = 5_000,
@@ -212,14 +169,16 @@ def beta_vae_score(
         source, rs, num_train + num_eval, batch_size, pairs=True
     )
     codes, place = source.codes(rows)
-    features = _by_blocks(
-        place, lambda p: np.abs(codes[p[:, 0]] - codes[p[:, 1]]).mean(axis=1)
+    groups = check_groups(name, groups, codes.shape[1])
+    features = by_blocks(
+        place,
+        lambda p: lengths(codes[p[:, 0]] - codes[p[:, 1]], groups).mean(axis=1),
     ).astype(np.float64)
     k = len(source.sizes)
     fit = logistic_regression(features[:num_train], held[:num_train, None], (k,))[0]
     right = logits(fit, features).argmax(axis=1) == held
     train, score = right[:num_train].mean(), right[num_train:].mean()
-    settings = source.settings | {
+    settings = source.settings | group_setting(groups) | {
         "batch_size": batch_size, "num_train": num_train, "num_eval": num_eval,
         "factor_bins": factor_bins, "rescale": rescale, "encodes": len(codes),
         "seed": seed,
@@ -245,6 +204,7 @@ def beta_vae_score(
         "active_latents": "number of latents that vote",
     },
     deterministic=False,
+    groups=True,
     interventional=True,
     invariant_to=("permutation", "shift"),
     conventions={
@@ -270,6 +230,7 @@ def factor_vae_score(
     *,
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
+    groups: Sequence[int] | None = None,
     batch_size: int = 64,
     num_train: int = 10_000,
     num_eval: int = 5_000,
@@ -323,14 +284,14 @@ def factor_vae_score(
         source, rs, num_train + num_eval, batch_size, pairs=False
     )
     codes, place = source.codes(np.concatenate([wide, rows.reshape(-1)]))
-    k = len(source.sizes)
-    right, table, active = _majority(
+    groups, k = check_groups(name, groups, codes.shape[1]), len(source.sizes)
+    right, table, active = majority(
         codes, codes[place[: len(wide)]], place[len(wide) :].reshape(-1, batch_size),
         held, np.argmin, k=k, num_train=num_train, threshold=threshold,
-        constant_votes=constant_votes,
+        constant_votes=constant_votes, groups=groups,
     )  # fmt: skip
     score = right[num_train:].mean()
-    settings = source.settings | {
+    settings = source.settings | group_setting(groups) | {
         "batch_size": batch_size, "num_train": num_train, "num_eval": num_eval,
         "num_variance_estimate": num_variance_estimate, "threshold": threshold,
         "constant_votes": constant_votes, "factor_bins": factor_bins,
@@ -391,6 +352,7 @@ def _z_max_var_interval(score: Score, bootstrap: Bootstrap) -> dict[str, np.ndar
         "accuracy": "the same accuracy before rescaling (1 is best)",
     },
     deterministic=False,
+    groups=True,
     interventional=True,
     invariant_to=("permutation", "shift"),
     conventions={
@@ -411,6 +373,7 @@ def z_max_var(
     *,
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
+    groups: Sequence[int] | None = None,
     bins: int = 3,
     threshold: float = 0.05,
     batch_size: int = 200,
@@ -447,13 +410,13 @@ def z_max_var(
     everything = codes
     if source.labels is not None:
         everything = source.codes_of(np.arange(len(source.labels)))
-    k = len(source.sizes)
-    right, table, _ = _majority(
+    groups, k = check_groups(name, groups, codes.shape[1]), len(source.sizes)
+    right, table, _ = majority(
         codes, everything, place, varied, np.argmax, k=k, num_train=num_train,
-        threshold=threshold,
+        threshold=threshold, groups=groups,
     )  # fmt: skip
     score = right[num_train:].mean()
-    settings = source.settings | {
+    settings = source.settings | group_setting(groups) | {
         "batch_size": batch_size, "num_train": num_train, "num_eval": num_eval,
         "threshold": threshold, "bins": bins, "encodes": len(codes), "seed": seed,
     }  # fmt: skip

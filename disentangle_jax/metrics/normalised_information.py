@@ -1,8 +1,10 @@
 """InfoMEC: modularity, explicitness and compactness of normalised information."""
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
+from scipy.spatial import KDTree
 from scipy.special import digamma
 
 from disentangle_jax.metrics.descriptions import define
@@ -15,6 +17,7 @@ from disentangle_jax.metrics.inputs import (
     check_arrays,
     standardised,
 )
+from disentangle_jax.metrics.votes import lengths
 from disentangle_jax.types import unknown_name
 
 
@@ -54,6 +57,29 @@ def knn_information(x: np.ndarray, labels: np.ndarray, neighbours: int) -> float
     return max(0.0, float(digamma(total) + mean))
 
 
+def _vector_knn_information(
+    x: np.ndarray, labels: np.ndarray, neighbours: int
+) -> float:
+    """Returns the same estimate for vectors ``[N, d]`` and Euclidean distances."""
+    keep = np.bincount(labels)[labels] > 1
+    x, labels = x[keep], labels[keep]
+    if not len(x):
+        return 0.0
+    every = KDTree(x)
+    inside, k_used = np.empty(len(x)), np.empty(len(x))
+    for c in np.unique(labels):
+        own = labels == c
+        k = min(neighbours, own.sum() - 1)
+        radius = KDTree(x[own]).query(x[own], k=[k + 1])[0][:, 0]
+        # The neighbour itself stays outside.
+        radius = radius * (1.0 - 1e-12)
+        inside[own] = every.query_ball_point(x[own], radius, return_length=True)
+        k_used[own] = k
+    own_count = np.bincount(labels)[labels]
+    mean = digamma(k_used).mean() - digamma(own_count).mean() - digamma(inside).mean()
+    return max(0.0, float(digamma(len(x)) + mean))
+
+
 def _knn_matrix(arrays: Arrays, neighbours: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     codes = arrays.codes.astype(np.float64)
@@ -62,9 +88,12 @@ def _knn_matrix(arrays: Arrays, neighbours: int, seed: int) -> np.ndarray:
     # A tiny noise orders the neighbours of tied values.
     size = np.maximum(1.0, np.abs(codes).mean(axis=0))
     codes = codes + 1e-10 * size * rng.standard_normal(codes.shape)
-    return np.array(
-        [[knn_information(z, f, neighbours) for f in arrays.labels.T] for z in codes.T]
-    )
+    found = []
+    for block in np.split(codes, np.cumsum(arrays.groups[:-1]), axis=1):
+        estimate = knn_information if block.shape[1] == 1 else _vector_knn_information
+        z = block[:, 0] if block.shape[1] == 1 else block
+        found.append([estimate(z, f, neighbours) for f in arrays.labels.T])
+    return np.array(found)
 
 
 def _concentration(values: np.ndarray, axis: int) -> float:
@@ -125,6 +154,7 @@ def _log_losses(arrays: Arrays) -> np.ndarray:
     },
     deterministic=False,
     cost="medium",
+    groups=True,
     invariant_to=("permutation", "shift", "global_scale"),
     conventions={
         "infomec": {
@@ -141,6 +171,7 @@ def info_mec(
     *,
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
+    groups: Sequence[int] | None = None,
     information_estimator: str = "knn",
     neighbours: int = 10,
     bins: int = 20,
@@ -170,8 +201,10 @@ def info_mec(
     the same for all pairs, they are near 0.
 
     Args:
-      codes, factors, codes_test, factors_test, seed: as in every score. There is no
-        test part; the seed is that of the noise that breaks ties between neighbours.
+      codes, factors, codes_test, factors_test, groups, seed: as in every score. There
+        is no test part; the seed is that of the noise that breaks ties between
+        neighbours. Multi-dimensional variables have Euclidean distances, and the
+        length of their dimensions' ranges is their range.
       information_estimator: "knn" (Ross 2014, the paper's) or "histogram" (plug-in,
         ``bins`` equal-width bins), which cannot exceed the entropy.
       neighbours: number of neighbours of the "knn" estimate.
@@ -184,7 +217,7 @@ def info_mec(
     if class_weight not in (None, "balanced"):
         raise unknown_name("info_mec", "class_weight", class_weight, ("balanced",))
     arrays = check_arrays(
-        "info_mec", codes, factors, codes_test, factors_test, factor_bins=bins
+        "info_mec", codes, factors, codes_test, factors_test, groups, factor_bins=bins
     )
     entropy = label_entropies(arrays.labels)
     entropy = np.where(entropy > 0, entropy, np.inf)
@@ -199,7 +232,7 @@ def info_mec(
             "info_mec", "information_estimator", information_estimator,
             ("knn", "histogram"),
         )  # fmt: skip
-    extent = np.ptp(arrays.codes, axis=0)
+    extent = lengths(np.ptp(arrays.codes, axis=0), arrays.groups)
     active = extent > extent.max() / 20.0
     nmi = mi / entropy
     modular = compact = 0.0

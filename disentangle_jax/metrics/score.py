@@ -99,6 +99,11 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--groups", help="sizes of latent variables, such as 2,2,2")
     parser.add_argument(
+        "--tokens", choices=("whole", "pca"), default="whole",
+        help="score variables of several dimensions as vectors (whole), or the first "
+        "principal component of each (pca)",
+    )  # fmt: skip
+    parser.add_argument(
         "--intervals", action="store_true", help="add bootstrap 95 %% intervals"
     )
     parser.add_argument("--seed", type=_seed, default=0, help="seed of random choices")
@@ -140,6 +145,7 @@ def _evaluated(arrays: dict[str, np.ndarray], options: Any) -> Evaluation:
         codes_test=arrays.get("codes_test"),
         factors_test=arrays.get("factors_test"),
         groups=groups,
+        tokens=options.tokens,
         convention=options.convention,
         options=options.options,
         intervals=options.intervals,

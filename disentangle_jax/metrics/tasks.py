@@ -106,16 +106,19 @@ def _strong(arrays: Arrays, predict: Predict, n: int, seed: int) -> float:
 
 def _reduced(arrays: Arrays, predict: Predict, n: int, removed: int) -> float:
     """Returns the mean accuracy without the most important latents of each factor."""
-    latents = arrays.codes.shape[1]
+    latents = len(arrays.groups)
     if removed >= latents:
         raise ValueError(
             f"downstream: `removed` must be below the {latents} latents, got {removed}."
         )
     trees = boosted_trees(arrays.codes[:n], arrays.labels[:n], arrays.sizes)
+    starts = np.cumsum((0, *arrays.groups[:-1]))
+    importance = np.add.reduceat(trees.importance, starts, axis=0)
+    variable = np.repeat(np.arange(latents), arrays.groups)
     found = []
     for k, size in enumerate(arrays.sizes):
-        order = np.argsort(-trees.importance[:, k], kind="stable")
-        kept = np.sort(order[removed:])
+        order = np.argsort(-importance[:, k], kind="stable")
+        kept = np.isin(variable, order[removed:])
         guess = predict(
             arrays.codes[:n, kept], arrays.labels[:n, k : k + 1], (size,),
             arrays.codes_test[:, kept],
@@ -126,6 +129,7 @@ def _reduced(arrays: Arrays, predict: Predict, n: int, removed: int) -> float:
 
 @define(
     keys={"accuracy": "accuracy of predicting the factors on test rows (1 is best)"},
+    groups=True,
     cost="slow",
     reference="Locatello et al. 2019, Challenging Common Assumptions in the "
     "Unsupervised Learning of Disentangled Representations",
@@ -136,6 +140,7 @@ def downstream(
     *,
     codes_test: ArrayLike | None = None,
     factors_test: ArrayLike | None = None,
+    groups: Sequence[int] | None = None,
     model: str = "gbt",
     train_sizes: Sequence[int] = (10, 100, 1_000, 10_000),
     variant: str = "standard",
@@ -158,8 +163,9 @@ def downstream(
       (by the importances of the boosted trees). A compact code drops to chance.
 
     Args:
-      codes, factors, codes_test, factors_test, seed: as in every score; the test rows
-        are required. The seed is that of the held values of "strong".
+      codes, factors, codes_test, factors_test, groups, seed: as in every score; the
+        test rows are required. Classifiers see all dimensions; "reduced" removes whole
+        variables. The seed is that of the held values of "strong".
       model: "gbt", boosted trees, or "logistic", a multinomial logistic regression with
         C chosen among 10 values (1e-4 … 1e4) by 5-fold cross-validation.
       train_sizes: numbers of labels.
@@ -170,7 +176,9 @@ def downstream(
       ``accuracy`` (at the largest size, of the variant), ``accuracy_10`` … for each
       size, ``efficiency`` if 100 is among them, and ``gap`` for the variants.
     """
-    arrays = check_arrays("downstream", codes, factors, codes_test, factors_test)
+    arrays = check_arrays(
+        "downstream", codes, factors, codes_test, factors_test, groups
+    )
     if arrays.codes_test is None:
         raise ValueError(
             "downstream: `codes_test` and `factors_test` must be given, since the "

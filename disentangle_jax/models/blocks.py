@@ -5,7 +5,8 @@ it. A 4×4 convolution with stride 2 is a 2×2 convolution with stride 1 on 2×2
 pixels taken as channels. Two of them in a row therefore are two 2×2 convolutions:
 
 * from 4×4 blocks of the image to 2×2 blocks of the features between the layers, whose
-  kernel holds that of the first layer four times, among zeros;
+  kernel holds that of the first layer four times, among zeros. The blocks of the
+  features begin before the first feature, so that the others begin with the image;
 * from these blocks to the pixels of the second layer.
 
 The blocks between the layers also hold pixels that lie outside of the features, where
@@ -47,18 +48,18 @@ def conv_pair(
     first: Weights,
     second: Weights,
     activate: Activation,
-    paddings: Pair,
+    padding: int,
 ) -> jax.Array:
     """Returns the second of two 4×4 convolutions with stride 2, ``[B, H', W', O]``.
 
     Args:
-      x: ``[B, H, W, I]``.
+      x: ``[B, H, W, I]``; H and W are multiples of 4.
       first: of the first layer.
       second: of the second layer.
       activate: elementwise function between the layers.
-      paddings: of each layer, before and after the image, along both axes.
+      padding: of each layer, before and after the image, along both axes; at most 2.
     """
-    settings = dict(activate=activate, paddings=paddings)
+    settings = dict(activate=activate, padding=padding)
     return _dispatch(_native_pair, _block_pair, settings, x, first, second)
 
 
@@ -87,8 +88,8 @@ def _dispatch(native: Callable, blocks: Callable, settings: dict, *args) -> jax.
     )
 
 
-def _native_pair(x, first, second, *, activate, paddings):
-    for layer, padding in zip((first, second), paddings):
+def _native_pair(x, first, second, *, activate, padding):
+    for layer in (first, second):
         y = convolution.conv(x, layer.kernel, stride=2, padding=(padding, padding))
         y = _add_bias(y, layer.bias)
         x = activate(y)
@@ -103,12 +104,11 @@ def _native_transpose_pair(x, first, second, *, activate):
     return y
 
 
-def _block_pair(x, first, second, *, activate, paddings):
-    size = [(m + 2 * paddings[0] - 4) // 2 + 1 for m in x.shape[1:3]]
-    h, w = ((m + 2 * paddings[1] - 4) // 2 + 1 for m in size)
-    blocks = to_blocks(x, 4, paddings[0] + 2 * paddings[1], (h + 2, w + 2))
-    y = _conv(blocks, _four_kernels(first.kernel))
-    y = _between(y, first.bias, activate, paddings[1], size)
+def _block_pair(x, first, second, *, activate, padding):
+    size = [m // 2 + padding - 1 for m in x.shape[1:3]]
+    blocks = to_blocks(x, 4, 0, [m // 4 for m in x.shape[1:3]])
+    y = _conv(blocks, *_four_kernels(first.kernel, padding))
+    y = _between(y, first.bias, activate, padding, size)
     return _add_bias(_conv(y, block_kernel(second.kernel)), second.bias)
 
 
@@ -116,8 +116,8 @@ def _block_transpose_pair(x, first, second, *, activate):
     h, w = x.shape[1:3]
     y = _adjoint(x, block_kernel(first.kernel))
     y = _between(y, first.bias, activate, 1, (2 * h, 2 * w))
-    blocks = _adjoint(y, _four_kernels(second.kernel))
-    return _add_bias(to_pixels(blocks, 4, 3, (4 * h, 4 * w)), second.bias)
+    blocks = _adjoint(y, *_four_kernels(second.kernel, 1))
+    return _add_bias(to_pixels(blocks, 4, 0, (4 * h, 4 * w)), second.bias)
 
 
 def _between(y, bias, activate, padding: int, size) -> jax.Array:
@@ -133,26 +133,35 @@ def _between(y, bias, activate, padding: int, size) -> jax.Array:
     return y * jnp.asarray(inside[None], y.dtype)
 
 
-def _four_kernels(kernel: jax.Array) -> jax.Array:
-    """Maps ``[4, 4, I, O]`` to ``[2, 2, 16 I, 4 O]``, from 4×4 to 2×2 blocks."""
+def _four_kernels(kernel: jax.Array, padding: int) -> tuple[jax.Array, Pair]:
+    """Maps ``[4, 4, I, O]`` to ``[2, 2, 16 I, 4 O]``, from 4×4 to 2×2 blocks.
+
+    Returns:
+      the kernel, and how many blocks of zeros precede and follow those of the image.
+    """
     *_, inputs, outputs = kernel.shape
-    shifted = [
-        jnp.pad(kernel, ((2 * i, 4 - 2 * i), (2 * j, 4 - 2 * j), (0, 0), (0, 0)))
-        for i in (0, 1)
-        for j in (0, 1)
-    ]
-    kernels = jnp.stack(shifted, axis=-2).reshape(2, 4, 2, 4, inputs, 4 * outputs)
-    kernels = kernels.transpose(0, 2, 1, 3, 4, 5)
-    return kernels.reshape(2, 2, 16 * inputs, 4 * outputs)
+    before, start = -(-3 * padding // 4), -3 * padding % 4
+    # Of the 8 pixels of two blocks, feature i of a block reads 4 from start + 2 i on.
+    copies = np.stack([np.eye(8, 4, -start - 2 * i) for i in (0, 1)], axis=1)
+    copies = copies.reshape(2, 4, 2, 4)  # block, its pixel, feature, tap of the kernel
+    place = np.einsum("arik,bcjl,xy->abrcxijkly", copies, copies, np.eye(inputs))
+    # As products of matrices, which are exact, this is fewer operations than by pads.
+    place = place.reshape(64 * inputs, 64 * inputs)
+    four = jnp.tile(kernel.reshape(16 * inputs, outputs), (4, 4))
+    four *= np.kron(np.eye(4), np.ones((16 * inputs, outputs))).astype(kernel.dtype)
+    kernels = jnp.matmul(
+        place.astype(kernel.dtype), four, precision=jax.lax.Precision.HIGHEST
+    )
+    after = padding + (padding - 5) // 2 + 3 - before
+    return kernels.reshape(2, 2, 16 * inputs, 4 * outputs), (before, after)
 
 
-def _conv(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    return convolution.native_conv(x, kernel, stride=1, padding=(0, 0))
+def _conv(x: jax.Array, kernel: jax.Array, padding: Pair = (0, 0)) -> jax.Array:
+    return convolution.conv(x, kernel, stride=1, padding=padding)
 
 
-def _adjoint(g: jax.Array, kernel: jax.Array) -> jax.Array:
-    size = tuple(m + kernel.shape[0] - 1 for m in g.shape[1:3])
-    return convolution.native_adjoint(g, kernel, stride=1, padding=(0, 0), size=size)
+def _adjoint(g: jax.Array, kernel: jax.Array, padding: Pair = (0, 0)) -> jax.Array:
+    return convolution.conv_transpose(g, kernel, stride=1, padding=padding)
 
 
 def _add_bias(y: jax.Array, bias: jax.Array) -> jax.Array:

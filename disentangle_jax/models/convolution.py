@@ -37,18 +37,23 @@ def conv(x: jax.Array, kernel: jax.Array, *, stride: int, padding: Pair) -> jax.
     return _conv(x, kernel, stride, padding)
 
 
-def conv_transpose(x: jax.Array, kernel: jax.Array, *, padding: Pair) -> jax.Array:
-    """Applies the adjoint in x of `conv` with stride 2: ``[B, H', W', O]``.
+def conv_transpose(
+    x: jax.Array, kernel: jax.Array, *, stride: int = 2, padding: Pair
+) -> jax.Array:
+    """Applies the adjoint in x of `conv`: ``[B, H', W', O]``.
 
-    ``H' = 2 (H - 1) + k - sum(padding)``.
+    ``H' = stride (H - 1) + k - sum(padding)``.
 
     Args:
       x: ``[B, H, W, I]``.
       kernel: ``[k, k, O, I]``, that of the convolution that is transposed.
+      stride: 1 or 2, of that convolution.
       padding: ``(before, after)`` of that convolution.
     """
-    size = tuple(2 * (n - 1) + kernel.shape[0] - sum(padding) for n in x.shape[1:3])
-    return _adjoint(x, kernel, 2, padding, size)
+    size = tuple(
+        stride * (n - 1) + kernel.shape[0] - sum(padding) for n in x.shape[1:3]
+    )
+    return _adjoint(x, kernel, stride, padding, size)
 
 
 # --- derivative rules -----------------------------------------------------------------
@@ -63,6 +68,7 @@ def _conv(x, kernel, stride, padding):
     return _dispatch(
         functools.partial(native_conv, **settings),
         functools.partial(matmul_conv, **settings),
+        functools.partial(native_conv, **settings),
         stride == 1 and _matmul_wins(x.shape, kernel.shape),
         x,
         kernel,
@@ -88,6 +94,7 @@ def _adjoint(g, kernel, stride, padding, size):
     return _dispatch(
         functools.partial(native_adjoint, **settings),
         functools.partial(matmul_adjoint, **settings),
+        functools.partial(_canonical_adjoint, padding=padding),
         stride == 2 or _matmul_wins(g.shape, kernel.shape),
         g,
         kernel,
@@ -115,6 +122,7 @@ def _kernel_gradient(x, g, kernel_size, stride, padding):
     return _dispatch(
         functools.partial(native_kernel_gradient, **settings),
         functools.partial(matmul_kernel_gradient, **settings),
+        functools.partial(_canonical_kernel_gradient, **settings),
         _matmul_wins(x.shape, shape) if stride == 1 else x.shape[-1] > 3,
         x,
         g,
@@ -145,9 +153,14 @@ def _matmul_wins(image: tuple[int, ...], kernel: tuple[int, ...]) -> bool:
 
 
 def _dispatch(
-    native: Callable, matmul: Callable, matmul_wins: bool, a: jax.Array, b: jax.Array
+    native: Callable,
+    matmul: Callable,
+    canonical: Callable,
+    matmul_wins: bool,
+    a: jax.Array,
+    b: jax.Array,
 ) -> jax.Array:
-    """Runs `native` on accelerators, and the variant measured to be faster on CPU.
+    """Runs `native` on accelerators; on CPU `matmul` if it wins, else `canonical`.
 
     Under `vmap` over kernels XLA makes one grouped convolution, which is slow on CPU.
     There, few lanes are convolved one by one, because copying slices costs less. Many
@@ -156,7 +169,7 @@ def _dispatch(
     cpu = _fenced(matmul)
     if not matmul_wins:
         products = cpu
-        cpu = jax.custom_batching.custom_vmap(native)
+        cpu = jax.custom_batching.custom_vmap(canonical)
 
         @cpu.def_vmap
         def _(axis_size, in_batched, a, b):
@@ -210,7 +223,49 @@ def native_kernel_gradient(
     x: jax.Array, g: jax.Array, *, kernel_size: int, stride: int, padding: Pair
 ) -> jax.Array:
     """Applies the adjoint in the kernel of `native_conv`."""
+    if stride == 1 and min(g.shape[1:3]) > min(x.shape[1:3]):
+        # XLA would take g as the image because it is larger, and reverse all of it.
+        # Here x is the kernel, and only the result is reversed.
+        rest = tuple(kernel_size - 1 - side for side in padding)
+        dimensions = ("CHWN", "IHWO", "HWCN")
+        reversed_kernel = jax.lax.conv_general_dilated(
+            g, x, (1, 1), (rest, rest), dimension_numbers=dimensions
+        )
+        return reversed_kernel[::-1, ::-1]
     shape = (kernel_size, kernel_size, x.shape[-1], g.shape[-1])
     kernel = jax.ShapeDtypeStruct(shape, x.dtype)
     forward = functools.partial(native_conv, x, stride=stride, padding=padding)
     return jax.linear_transpose(forward, kernel)(g)[0]
+
+
+# --- the same, as XLA's CPU compiler needs them ---------------------------------------
+#
+# XLA runs a convolution fast on CPU if its axes have the order of `_DIMENSIONS`. It
+# transposes others to that order by itself, but not inside loops and conditionals,
+# where they would be many times slower.
+
+
+def _canonical_adjoint(g: jax.Array, kernel: jax.Array, *, padding: Pair) -> jax.Array:
+    """Computes `native_adjoint` for stride 1."""
+    flipped = kernel[::-1, ::-1].swapaxes(2, 3)
+    before, after = (kernel.shape[0] - 1 - n for n in padding)
+    return native_conv(g, flipped, stride=1, padding=(before, after))
+
+
+def _canonical_kernel_gradient(
+    x: jax.Array, g: jax.Array, *, kernel_size: int, stride: int, padding: Pair
+) -> jax.Array:
+    """Computes `native_kernel_gradient`: g is the kernel, the batch its channels."""
+    paddings = [
+        (padding[0], kernel_size + stride * (m - 1) - n - padding[0])
+        for n, m in zip(x.shape[1:3], g.shape[1:3])
+    ]
+    gradient = jax.lax.conv_general_dilated(
+        x.transpose(3, 1, 2, 0),
+        g.transpose(1, 2, 0, 3),
+        (1, 1),
+        paddings,
+        rhs_dilation=(stride, stride),
+        dimension_numbers=_DIMENSIONS,
+    )
+    return gradient.transpose(1, 2, 0, 3)

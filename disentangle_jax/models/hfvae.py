@@ -222,9 +222,9 @@ class HierarchicalConv(Network):
         """
         norms = iter(self.norms[: len(self.convs) + 1])
         for conv in self.convs:
-            x = nn.relu(next(norms)(conv(x), use_running_average=not train))
+            x = layers.relu(next(norms)(conv(x), use_running_average=not train))
         x = self.hidden(x.reshape(x.shape[0], -1))
-        h = nn.relu(next(norms)(x, use_running_average=not train))
+        h = layers.relu(next(norms)(x, use_running_average=not train))
         logits = None
         if self.discrete:
             logits = self.logits(h).astype(jnp.float32)
@@ -236,10 +236,10 @@ class HierarchicalConv(Network):
         """Latents ``[B, D + M]`` to image logits ``[B, H, W, C]``."""
         norms = iter(self.norms[len(self.convs) + 1 :])
         for layer in self.decoder_hidden:
-            z = nn.relu(next(norms)(layer(z), use_running_average=not train))
+            z = layers.relu(next(norms)(layer(z), use_running_average=not train))
         x = z.reshape(-1, *self._smallest)
         for layer in self.transposed[:-1]:
-            x = nn.relu(next(norms)(layer(x), use_running_average=not train))
+            x = layers.relu(next(norms)(layer(x), use_running_average=not train))
         return self.transposed[-1](x).astype(jnp.float32)
 
 

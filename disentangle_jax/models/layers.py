@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from disentangle_jax import types
+from disentangle_jax.fusion import stored
 from disentangle_jax.models import convolution, matrix_convolution
 from disentangle_jax.models.blocks import Weights
 from disentangle_jax.models.compilation import fence
@@ -59,10 +60,15 @@ def _relu_jvp(primals, tangents):
     tangent = jax.lax.platform_dependent(
         y,
         *tangents,
-        tpu=lambda y, t: t * jnp.sign(y),
+        tpu=slope_by_sign,
         default=lambda y, t: jnp.where(y > 0, t, 0),
     )
     return y, tangent
+
+
+def slope_by_sign(y: jax.Array, tangent: jax.Array) -> jax.Array:
+    """Returns the tangent of a ReLU from its value y, without a comparison."""
+    return tangent * jnp.sign(y)
 
 
 _NONLINEARITIES: dict[str, Callable[[jax.Array], jax.Array]] = {
@@ -333,18 +339,9 @@ def _max_pool_forward(x):
     for index, corner in enumerate(corners[1:], start=1):
         where = jnp.where(corner > best, jnp.int8(index), where)
         best = jnp.maximum(best, corner)
-    return best, jax.lax.platform_dependent(where, cpu=_stored, default=lambda x: x)
-
-
-def _stored(where: jax.Array) -> jax.Array:
-    """Makes XLA store `where` (never negative) instead of the arrays it depends on.
-
-    XLA's CPU compiler would otherwise compute it again, four times at full resolution,
-    where the backward pass reads it: the slowest operation of a step. It does not fuse
-    conditionals into their readers, so this is one whose outcome it cannot predict.
-    """
-    first = where[(0,) * where.ndim]
-    return jax.lax.cond(first >= 0, lambda x: x, jnp.bitwise_not, where)
+    # Computing the corner again where the backward pass reads it would be the slowest
+    # operation of a step on CPU.
+    return best, stored(where, where[(0,) * where.ndim] >= 0)
 
 
 def _max_pool_backward(where, g):
@@ -364,8 +361,23 @@ max_pool.defvjp(_max_pool_forward, _max_pool_backward)
 def upsample(x: jax.Array) -> jax.Array:
     """Doubles the resolution bilinearly, with half-pixel centres.
 
-    This is PyTorch's ``align_corners=False``.
+    This is PyTorch's ``align_corners=False``. On TPUs it is a product of matrices,
+    rounded as those of the convolution that follows.
     """
+    return jax.lax.platform_dependent(
+        x, tpu=_upsample_by_products, default=_upsample_by_shifts
+    )
+
+
+def _upsample_by_products(x: jax.Array) -> jax.Array:
+    for axis, product in ((2, "ow,bhwc->bhoc"), (1, "oh,bhwc->bowc")):
+        eye = jnp.eye(x.shape[axis], dtype=x.dtype)[None, :, :, None]
+        matrix = _upsample_axis(eye, 1)[0, :, :, 0]
+        x = jnp.einsum(product, matrix, x)
+    return x
+
+
+def _upsample_by_shifts(x: jax.Array) -> jax.Array:
     # The fence separates the axes: fused, they would repeat each other's work.
     return _upsample_axis(fence(_upsample_axis(x, 2)), 1)
 

@@ -51,6 +51,14 @@ def _halvings(image_shape: tuple[int, int, int]) -> int:
     return layers.halvings(min(image_shape[:2]), 4, smallest=4)
 
 
+def _in_blocks(image_shape: tuple[int, int, int], channel_scale: float) -> bool:
+    """Returns whether the layers next to the image are pairs of `blocks`.
+
+    Only large images and few channels gain by it.
+    """
+    return min(image_shape[:2]) >= 64 and round(channel_scale * 32) <= 32
+
+
 class Conv64(Network):
     """Four strided convolutions and four transposed ones.
 
@@ -90,6 +98,12 @@ class Conv64(Network):
         if self.discrete:
             return (self.latent_dim,) + (1,) * len(self.discrete)
         return (1,) * self.latent_dim
+
+    @property
+    def pixel_blocks(self) -> int:
+        """Side of the blocks in which `decode` computes images on TPUs."""
+        paired = _in_blocks(self.image_shape, self.channel_scale)
+        return 4 if paired and not self.spatial_broadcast else 0
 
     def setup(self):
         def wrap(module, **options):
@@ -152,13 +166,13 @@ class _Part(nn.Module):
 
     @property
     def paired(self) -> bool:
-        """Whether the two layers next to the image are computed as one of `blocks`.
+        """Whether the two layers next to the image are computed as a pair.
 
-        Only large images and few channels gain by it. A network that is being
-        initialised runs layer by layer, because the layers make their parameters.
+        A network that is being initialised runs layer by layer, because the layers
+        make their parameters.
         """
-        worth = min(self.image_shape[:2]) >= 64 and self.scaled(32) <= 32
-        return worth and not self.is_initializing()
+        paired = _in_blocks(self.image_shape, self.channel_scale)
+        return paired and not self.is_initializing()
 
     def activate(self, x: jax.Array) -> jax.Array:
         return layers.nonlinearity(self.nonlinearity)(x)
@@ -229,10 +243,10 @@ class _Encoder(_Part):
             )
         if self.paired:
             pair, convs = convs[:2], convs[2:]
-            paddings = tuple(conv.padding[0] for conv in pair)
+            padding = pair[0].padding[0]
             pair = map(layers.weights, pair)
             x = self.activate(
-                blocks.conv_pair(x.astype(self.dtype), *pair, self.activate, paddings)
+                blocks.conv_pair(x.astype(self.dtype), *pair, self.activate, padding)
             )
         for conv in convs:
             x = self.activate(conv(x))

@@ -3,6 +3,7 @@
 import io
 import json
 import pathlib
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -71,7 +72,10 @@ def find_runs(folders: Sequence[pathlib.Path]) -> list[pathlib.Path]:
 
 
 def write_comparison(
-    folders: Sequence[pathlib.Path], workdir: pathlib.Path
+    folders: Sequence[pathlib.Path],
+    workdir: pathlib.Path,
+    *,
+    published: Sequence[Mapping[str, str]] = (),
 ) -> pathlib.Path:
     """Draws several evaluated runs on one page, with its pictures as files beside it.
 
@@ -81,6 +85,8 @@ def write_comparison(
     Args:
       folders: folders of evaluated runs, or of runs whose lanes were evaluated.
       workdir: folder to write to; created where it does not exist.
+      published: published scores to show beside these: rows with ``model``,
+        ``setting``, ``source`` and a text for each score.
 
     Returns:
       The path of ``compare.html``, which needs no other file.
@@ -94,6 +100,7 @@ def write_comparison(
     body = [
         f"<p class=warning>{markup.inline(warning)}</p>" if warning else "",
         drawing.write_section(_runs_table(groups), workdir),
+        *_published_sections(groups, published, workdir),
         *_score_sections(groups, workdir),
         *_pair_sections(groups, workdir),
         *_curve_sections(groups, workdir),
@@ -212,6 +219,57 @@ def _runs_table(groups: Sequence[Group]) -> Table:
     )
 
 
+def _published_sections(
+    groups: Sequence[Group],
+    published: Sequence[Mapping[str, str]],
+    workdir: pathlib.Path,
+) -> Iterator[str]:
+    """Yields the table of published scores below those of the compared models."""
+    if not published:
+        return
+    about = ("model", "setting", "source")
+    scores = dict.fromkeys(k for row in published for k in row if k not in about)
+    lines = [_own_scores(group, list(scores)) for group in groups]
+    lines += [
+        (
+            row["model"],
+            "published",
+            *(row.get(score, "–") for score in scores),
+            row["setting"],
+            row["source"],
+        )
+        for row in published
+    ]
+    table = Table(
+        "published",
+        "Published scores",
+        "Rows marked as published were not measured here. Datasets, networks, training "
+        "lengths and the definitions of scores differ; see setting and source.",
+        ("model", "from", *scores, "setting", "source"),
+        lines,
+    )
+    yield drawing.write_section(table, workdir)
+
+
+def _own_scores(group: Group, scores: Sequence[str]) -> tuple[str, ...]:
+    """Returns the row of a compared model in the table of published scores."""
+    names = [row.name for row in evaluation.score_rows(group.scores[0])]
+    plain = {re.sub(r"\(.*?\)", "", name): name for name in reversed(names)}
+    cells = []
+    for score in scores:
+        values = group.values(plain[score]) if score in plain else []
+        cells.append(_mean_text(values) if values else "–")
+    dataset, seeds = group.scores[0]["config"]["data"]["name"], len(group.scores)
+    setting = f"{dataset}, {seeds} seed{'s' if seeds > 1 else ''}"
+    return group.label, "ours", *cells, setting, "this comparison"
+
+
+def _mean_text(values: Sequence[float]) -> str:
+    mean, deviation = plots.mean_and_deviation(values)
+    text = format_value(mean)
+    return text if deviation is None else f"{text} ± {format_value(deviation)}"
+
+
 def _score_sections(groups: Sequence[Group], workdir: pathlib.Path) -> Iterator[str]:
     numbers = {
         row.name: row.number
@@ -259,11 +317,7 @@ def _numbers(bars: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
     lines = []
     for score, models in bars.items():
         for model, values in models.items():
-            mean, deviation = plots.mean_and_deviation(values)
-            text = format_value(mean)
-            if deviation is not None:
-                text += f" ± {format_value(deviation)}"
-            lines.append((score, model, text, str(len(values))))
+            lines.append((score, model, _mean_text(values), str(len(values))))
     head = ("score", "model", "mean ± sd", "seeds")
     table = markup.table(head, lines, number=2)
     return f"<details><summary>The numbers</summary>{table}</details>"

@@ -6,6 +6,7 @@ import html
 import io
 import json
 import pathlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -13,6 +14,9 @@ from disentangle_jax import evaluation, files
 from disentangle_jax.evaluation import sections
 from disentangle_jax.evaluation.sections import Section
 from disentangle_jax.reports import grids, markup, plots
+
+# A list of numbers or texts in indented JSON, whose texts hold no line breaks.
+_LISTS = re.compile(r"\[\n([^\[\]{}]*)\n *\]")
 
 
 class Drawn(NamedTuple):
@@ -50,13 +54,15 @@ def _(section: sections.Figure) -> Drawn:
 
 @draw.register
 def _(section: sections.Sheet) -> Drawn:
-    sheet = grids.sheet(section.images, section.labels, section.groups)
+    sheet = grids.sheet(grids.magnified(section.images), section.labels, section.groups)
     return _picture(section, grids.png(sheet))
 
 
 @draw.register
 def _(section: sections.Animation) -> Drawn:
-    return _picture(section, grids.moving_traversals(section.images, section.groups))
+    images, groups = grids.magnified(section.images), section.groups
+    moving = grids.moving_traversals(images, groups, inactive=section.inactive)
+    return _picture(section, moving)
 
 
 @draw.register
@@ -92,7 +98,14 @@ def _(section: sections.Table) -> Drawn:
 
 @draw.register
 def _(section: sections.Text) -> Drawn:
-    return Drawn(f"<pre>{html.escape(section.text)}</pre>")
+    shown = f"<pre>{html.escape(section.text)}</pre>"
+    if section.folded:
+        shown = f"<details><summary>Show</summary>{shown}</details>"
+    return Drawn(shown)
+
+
+def _in_one_line(found: re.Match) -> str:
+    return f"[{' '.join(line.strip() for line in found[1].splitlines())}]"
 
 
 def write_section(section: Section, folder: pathlib.Path, more: str = "") -> str:
@@ -127,7 +140,8 @@ def write_parts(
         "recipe",
         "Recipe",
         "Everything that is needed to reproduce these numbers.",
-        json.dumps(shown, indent=2),
+        _LISTS.sub(_in_one_line, json.dumps(shown, indent=2)),
+        folded=True,
     )
     body = [write_section(part, workdir) for part in (*parts, last)]
     path = workdir / evaluation.REPORT

@@ -15,8 +15,18 @@ _BAR = 4
 _LABEL_WIDTH = 44
 _TITLE_HEIGHT = 18
 _MILLISECONDS = 120
+# Pixels of the smallest image on a page.
+_SMALLEST = 96
+_FONT_SIZE = 14
 # Colours of successive variables.
 _GROUP_COLOURS = ("#1f5fa8", "#e08214")
+_INACTIVE_COLOUR = "#8a949e"
+
+
+def magnified(images: np.ndarray) -> np.ndarray:
+    """Returns images ``[..., H, W, C]`` with each pixel repeated, at least 96 wide."""
+    times = -(-_SMALLEST // images.shape[-2])
+    return images.repeat(times, axis=-3).repeat(times, axis=-2)
 
 
 def sheet(
@@ -33,13 +43,14 @@ def sheet(
     """
     rows, columns, height, width, _ = images.shape
     tops, bars = row_places(rows, height, groups)
-    font = ImageFont.load_default(size=14)
+    size = _font_size(height)
+    font = ImageFont.load_default(size=size)
     left = 2 * _BAR if bars else 0
     if row_labels:
         widest = max(math.ceil(font.getlength(label)) for label in row_labels)
-        left = max(_LABEL_WIDTH, widest + 8) + left
-    size = (left + columns * (width + _GAP), tops[-1] + height + _GAP)
-    canvas = Image.new("RGB", size, "white")
+        left = max(_LABEL_WIDTH, widest + 8 * size // _FONT_SIZE) + left
+    area = (left + columns * (width + _GAP), tops[-1] + height + _GAP)
+    canvas = Image.new("RGB", area, "white")
     draw = ImageDraw.Draw(canvas)
     for r, top in enumerate(tops):
         for c in range(columns):
@@ -102,13 +113,18 @@ def panels(titled: Sequence[tuple[str, Image.Image]], columns: int) -> Image.Ima
 
 
 def moving_traversals(
-    walk: np.ndarray, groups: Sequence[int], *, columns: int = 6
+    walk: np.ndarray,
+    groups: Sequence[int],
+    *,
+    inactive: Sequence[int] = (),
+    columns: int = 6,
 ) -> bytes:
     """Returns an animated WebP: a tile per latent, which moves back and forth.
 
     Args:
       walk: ``[D, steps, H, W, C]`` uint8, a traversal of each latent.
       groups: sizes of the latent variables; their titles alternate in colour.
+      inactive: latents whose titles are grey.
       columns: number of tiles in a row.
     """
     count, steps, height, width, _ = walk.shape
@@ -116,18 +132,21 @@ def moving_traversals(
     variable = np.repeat(np.arange(len(groups)), groups)
     columns = min(columns, count)
     rows = math.ceil(count / columns)
-    font = ImageFont.load_default(size=14)
+    font = ImageFont.load_default(size=_font_size(height))
+    title = _TITLE_HEIGHT - _FONT_SIZE + _font_size(height)
     ground = Image.new(
-        "RGB", (columns * (width + _GAP), rows * (height + _TITLE_HEIGHT)), "white"
+        "RGB", (columns * (width + _GAP), rows * (height + title)), "white"
     )
     draw = ImageDraw.Draw(ground)
     places = []
     for d, label in enumerate(labels):
         row, column = divmod(d, columns)
-        left, top = column * (width + _GAP), row * (height + _TITLE_HEIGHT)
+        left, top = column * (width + _GAP), row * (height + title)
         colour = _GROUP_COLOURS[variable[d] % len(_GROUP_COLOURS)]
+        if d in inactive:
+            colour = _INACTIVE_COLOUR
         draw.text((left, top), label, fill=colour, font=font)
-        places.append((left, top + _TITLE_HEIGHT))
+        places.append((left, top + title))
     frames = []
     for step in [*range(steps), *range(steps - 2, 0, -1)]:
         frame = ground.copy()
@@ -147,6 +166,11 @@ def png(image: Image.Image) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, format="PNG")
     return buffer.getvalue()
+
+
+def _font_size(height: int) -> int:
+    """Returns the size of the text beside images of a height."""
+    return max(_FONT_SIZE, height // 4)
 
 
 def _rgb(image: np.ndarray) -> Image.Image:

@@ -4,7 +4,7 @@ import base64
 import html
 import importlib.resources
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 _BREAK = re.compile(r"([._,])(?!\d)")
 _CODE = re.compile(r"`([^`]+)`")
@@ -71,20 +71,29 @@ def panels(titled: Sequence[tuple[str, bytes]]) -> str:
     return f"<div class=panels>{shown}</div>"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], number: int) -> str:
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    number: int,
+    links: Mapping[str, str] | None = None,
+) -> str:
     """Returns a table of plain texts; column `number` is aligned as numbers are.
 
     Names may break after dots, commas and underscores, to fit narrow screens; numbers
-    do not.
+    do not. Texts of the first column lead to their addresses in `links`.
     """
 
     def cell(column: int, text: str) -> str:
-        text = html.escape(text)
         if column == number:
-            return f"<td class=number>{text}</td>"
-        text = _BREAK.sub(r"\1<wbr>", text)
-        return f"<td>{text}</td>"
+            return f"<td class=number>{html.escape(text)}</td>"
+        shown = _BREAK.sub(r"\1<wbr>", inline(text))
+        if column == 0 and links and text in links:
+            shown = f'<a href="{html.escape(links[text])}">{shown}</a>'
+        return f"<td>{shown}</td>"
 
+    rows = list(rows)
+    if not rows:
+        return "<p class=caption>None.</p>"
     body = "".join(
         f"<tr>{''.join(cell(*place) for place in enumerate(row))}</tr>" for row in rows
     )

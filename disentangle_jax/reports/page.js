@@ -3,7 +3,8 @@
 for (const list of document.querySelectorAll("nav details"))
   list.open = matchMedia("(min-width: 70rem)").matches;
 
-// A click shows an image as large as the window; Escape or a click closes it.
+// A click shows an image as wide as the window, or wider, and scrolls it; Escape or
+// another click closes it.
 const large = document.body.appendChild(document.createElement("dialog"));
 large.onclick = () => large.close();
 for (const image of document.querySelectorAll("main img")) {

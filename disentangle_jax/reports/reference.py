@@ -22,7 +22,12 @@ _ROOT = "disentangle_jax."
 _MARKS = re.compile(r"``(.+?)``|:(\w+):`(.+?)`|`(.+?)`", re.DOTALL)
 _EMPHASIS = re.compile(r"(?<![\w*])\*(\w[^*]*?)\*(?![\w*])")
 _FIELD = re.compile(r"([*\w][\w*, .]*): ?(.*)", re.DOTALL)
-_PREFIXES = re.compile(r"\b(disentangle_jax|collections|typing)\.(\w+\.)*")
+# Modules of a class, which a reader of a signature does not need; arrays are
+# `jax.Array`, wherever jax defines them.
+_PREFIXES = re.compile(
+    r"\b(?:disentangle_jax|collections|typing|ml_collections|pathlib)\.(?:\w+\.)*"
+    r"|(?<=\bjax\.)(?:\w+\.)+(?=Array\b)"
+)
 
 
 class Listing(NamedTuple):
@@ -106,7 +111,8 @@ def _page(
         yield markup.section("about-", "About", "", shown(module))
     if listing is not None:
         head, *rows = listing.rows
-        table = markup.table(head, rows, number=-1)
+        links = {row[0]: f"#about-{row[0]}" for row in rows if listing.about}
+        table = markup.table(head, rows, number=-1, links=links)
         for row in rows if listing.about else ():
             about = html.escape(listing.about(row[0]))
             table += f'<h3 id="about-{row[0]}">{row[0]}</h3><pre>{about}</pre>'
@@ -114,7 +120,7 @@ def _page(
     for public_name, value in public(module).items() if module is not None else ():
         body = f"<pre>{html.escape(signature(value, public_name))}</pre>{shown(value)}"
         for member, function in _members(value):
-            body += f"<h3><code>{html.escape(member)}</code></h3>{shown(function)}"
+            body += f"<pre>{html.escape(member)}</pre>{shown(function)}"
         yield markup.section(public_name, public_name, "", body)
 
 
@@ -139,8 +145,11 @@ def signature(value: Any, name: str) -> str:
         p.replace(default=_Name(p.default.__name__)) if callable(p.default) and
         p.default is not p.empty else p
         for p in found.parameters.values()
+        if p.name != "self"
     ]  # fmt: skip
     found = found.replace(parameters=parameters)
+    if inspect.isclass(value):
+        found = found.replace(return_annotation=found.empty)
     text = _PREFIXES.sub("", f"{name}{found}")
     if len(text) <= 88:
         return text
@@ -221,11 +230,20 @@ def to_html(text: str, package: str, addresses: Mapping[str, str]) -> str:
 def _blocks(text: str, *, lines: bool = False) -> Iterator[tuple[str, str]]:
     """Yields each paragraph of unindented lines, and the indented block below it.
 
-    With `lines`, or for list items, each unindented line begins a paragraph.
+    With `lines`, or for list items, each unindented line begins a paragraph. A table,
+    from a line of ``=`` to an empty one, is a block without a paragraph.
     """
     head: list[str] = []
     block: list[str] = []
+    table = False
     for line in itertools.chain(text.splitlines(), (None,)):
+        if line is not None and (table or line.startswith("==")):
+            if not table and (head or block):
+                yield " ".join(head), textwrap.dedent("\n".join(block)).strip("\n")
+                head, block = [], []
+            table = line != ""
+            block.append(line)
+            continue
         begins = line is not None and line[:1] not in ("", " ")
         single = lines or (begins and line.startswith("* "))
         if line is None or (begins and (block or (head and single))):

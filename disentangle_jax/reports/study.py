@@ -102,6 +102,8 @@ def strength_curves(
         all x are positive.
       y_name: label of the vertical axis, which the panels share.
     """
+    from matplotlib.ticker import NullLocator
+
     figure = new_figure(2.1 * len(panels) + 0.7)
     grid = figure.subplots(len(panels), squeeze=False, sharex=True, sharey=True)[:, 0]
     for axes, methods in zip(grid, panels.values()):
@@ -112,9 +114,21 @@ def strength_curves(
     places = {x for methods in panels.values() for v in methods.values() for x in v[0]}
     if min(places) > 0:
         grid[-1].set_xscale("log")
+        grid[-1].set_xticks(_apart(places))
         grid[-1].xaxis.set_major_formatter("{x:g}")
-        grid[-1].xaxis.set_minor_formatter("")
+        grid[-1].xaxis.set_minor_locator(NullLocator())
     return _labelled(figure, panels, "hyperparameter value", y_name)
+
+
+def _apart(values: Iterable[float]) -> list[float]:
+    """Returns those of positive values whose labels have room on a logarithmic axis."""
+    first, *others = sorted(values)
+    kept = [first]
+    least = (max(others, default=first) / first) ** 0.06
+    for value in others:
+        if value > kept[-1] * least:
+            kept.append(value)
+    return kept
 
 
 def clouds(

@@ -1,5 +1,6 @@
 """The compiled program of a run: its first state, and several steps at a time."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,8 +11,12 @@ from jax.sharding import PartitionSpec as P
 
 from disentangle_jax.training import schedules as schedules_lib
 from disentangle_jax.training.lanes import over_lanes
+from disentangle_jax.training.passes import Passes, lanes_at_once, lanes_updated
 from disentangle_jax.training.run import Run
 from disentangle_jax.types import State
+
+# Elements below which an operation takes longer to start than to run.
+_SMALL = 4096
 
 
 class Carry(NamedTuple):
@@ -23,7 +28,7 @@ class Carry(NamedTuple):
       state: state of the method. A lane that became non-finite keeps its last good
         state, step included; ``state.step`` of the others is the step of the run.
       average: moving average of the parameters; empty where none is kept.
-      alive: ``[L]`` bool, whether loss and parameters were finite so far.
+      alive: ``[L]`` bool, whether loss, gradients and parameters were finite so far.
     """
 
     state: State
@@ -137,21 +142,48 @@ def build(run: Run) -> Program:
     return Program(steps, constants, refit)
 
 
-def _one_model(run: Run, common, step, key, hyper, batch, state, average, alive):
-    """Returns state, average, liveness and terms of one lane after a step."""
+def _first_half(run: Run, common, step, key, hyper, batch, state: State):
+    """Returns what the second half of one lane's step needs, and the terms.
+
+    These are gradients and state of the networks, or the new state of a method that
+    does not divide its step.
+    """
+    hyper = schedules_lib.scheduled(run.config.train.schedules, hyper, step)
+    key = jax.random.fold_in(key, step)
+    half = run.method.gradients if run.method.divided else run.method.step
+    *found, terms = half(key, state, {**batch, **common}, hyper)
+    return tuple(found), terms
+
+
+def _second_half(run: Run, step, hyper, found, loss, state, average, alive):
+    """Returns state, average and liveness of one lane after a step."""
     train = run.config.train
     hyper = schedules_lib.scheduled(train.schedules, hyper, step)
-    key = jax.random.fold_in(key, step)
-    new, terms = run.method.step(key, state, {**batch, **common}, hyper)
-    finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(new.params)]
-    alive = alive & jnp.isfinite(terms["loss"]) & jnp.stack(finite).all()
+    if run.method.divided:
+        # Finite gradients make finite parameters. Checking the gradients, not the
+        # parameters, lets XLA update each parameter in one pass.
+        checked, new = found[0], run.method.update(state, *found, hyper)
+    else:
+        (new,) = found
+        checked = new.params
+    alive = alive & jnp.isfinite(loss) & _all_finite(checked)
     new = jax.tree.map(lambda n, o: jnp.where(alive, n, o), new, state)
     average = jax.tree.map(
         lambda a, p: train.ema_decay * a + (1 - train.ema_decay) * p,
         average,
         new.params if train.ema_decay else {},
     )
-    return new, average, alive, terms
+    return new, average, alive
+
+
+def _all_finite(tree: Any) -> jax.Array:
+    """Returns whether all elements are finite; checks all small arrays at once."""
+    small, large = [], []
+    for leaf in jax.tree.leaves(tree):
+        (small if leaf.size < _SMALL else large).append(leaf)
+    if small:
+        large.append(jnp.concatenate([leaf.ravel() for leaf in small]))
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in large]).all()
 
 
 def _all_models(run: Run, drawn: Callable | None) -> Callable:
@@ -162,68 +194,62 @@ def _all_models(run: Run, drawn: Callable | None) -> Callable:
       drawn: ``(key, constants) -> batch`` where each lane draws its own batch on the
         device; ``batch`` is then the lanes' keys ``[L]``.
     """
-    lanes, at_once = len(run.lanes), lanes_at_once(run)
-    shared = run.config.lanes.same_batches
-    axes = (None, None, 0, 0, None if shared else 0, 0, 0, 0)
+    lanes, updated, at_once = len(run.lanes), lanes_updated(run), lanes_at_once(run)
+    shared, across = run.config.lanes.same_batches, run.mesh.shape["lanes"]
+    batch_axis = None if shared else 0
+    second = over_lanes(
+        functools.partial(_second_half, run), updated, (None, *(0,) * 6)
+    )
 
-    def folded(array):
-        """Lanes ``[L, …]`` as ``[at once, passes, …]``."""
-        return array.reshape(at_once, -1, *array.shape[1:])
-
-    def taken(tree, number):
-        """The lanes of one pass."""
-        return jax.tree.map(
-            lambda a: jax.lax.dynamic_index_in_dim(a, number, 1, keepdims=False), tree
-        )
-
-    def models(step, constants, batch, carry: Carry):
-        def one(common, step, key, hyper, batch, *carry):
+    def first(constants, step, key, hyper, batch, state):
+        def one(common, step, key, hyper, batch, state):
             if drawn is not None:
                 batch = drawn(batch, constants)
-            return _one_model(run, common, step, key, hyper, batch, *carry)
+            return _first_half(run, common, step, key, hyper, batch, state)
 
-        many = over_lanes(one, at_once, axes)
+        some = over_lanes(one, at_once, (None, None, 0, 0, batch_axis, 0))
         common = constants["method"]
-        args = (constants["keys"], constants["hyper"])
+        if at_once == updated:
+            return some(common, step, key, hyper, batch, state)
+        # Some lanes after the others, so that only their activations live.
+        own = Passes((key, hyper, state, {} if shared else batch), at_once, across)
+
+        def one_pass(_, number):
+            key, hyper, state, rows = own.take(number)
+            return None, some(
+                common, step, key, hyper, batch if shared else rows, state
+            )
+
+        found = jax.lax.scan(one_pass, None, jnp.arange(updated // at_once))[1]
+        return own.unfold(found)
+
+    def models(step, constants, batch, carry: Carry):
+        keys, hyper = constants["keys"], constants["hyper"]
         if not shared and lanes == 1:
             batch = jax.tree.map(lambda a: a[None], batch)
-        if at_once == lanes:
-            return many(common, step, *args, batch, *carry)
-        # Some lanes after the other, so that only their activations live. Those that
-        # are computed at once are far apart, one on each of the devices that share
-        # the lanes. The state is updated in place, not stacked from copies.
-        own = jax.tree.map(folded, args if shared else (*args, batch))
 
-        def some(models, number):
-            key, hyper, *rows = taken(own, number)
-            state = taken(models, number)
-            new = many(common, step, key, hyper, *(rows or [batch]), *state)
-            models = jax.tree.map(
-                lambda a, n: jax.lax.dynamic_update_index_in_dim(a, n, number, 1),
-                models,
-                new[:3],
-            )
-            return models, new[3]
+        def some(keys, hyper, batch, state, average, alive):
+            found, terms = first(constants, step, keys, hyper, batch, state)
+            models = second(step, hyper, found, terms["loss"], state, average, alive)
+            return (*models, terms)
 
-        passes = jnp.arange(lanes // at_once)
-        folded_carry = jax.tree.map(folded, tuple(carry))
-        models, terms = jax.lax.scan(some, folded_carry, passes)
-        terms = jax.tree.map(lambda a: a.swapaxes(0, 1), terms)
-        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (*models, terms))
+        if updated == lanes:
+            return some(keys, hyper, batch, *carry)
+        own = Passes((keys, hyper, {} if shared else batch), updated, across)
+
+        def one_pass(models, number):
+            key, hyper, rows = own.take(number)
+            carry = Passes(models, updated, across)
+            new = some(key, hyper, batch if shared else rows, *carry.take(number))
+            # The state is updated in place, not stacked from copies.
+            return carry.replace(number, new[:3]), new[3]
+
+        models, terms = jax.lax.scan(
+            one_pass, tuple(carry), jnp.arange(lanes // updated)
+        )
+        return (*models, own.unfold(terms))
 
     return models
-
-
-def lanes_at_once(run: Run) -> int:
-    """Returns how many lanes are computed at once, over all devices.
-
-    Unless the config says otherwise: all of them, but on TPUs one on each chip. There
-    the activations of one small model stay in on-chip memory, those of many would not.
-    """
-    if run.config.lanes.chunk:
-        return run.config.lanes.chunk
-    tpu = run.mesh.devices.flat[0].platform == "tpu"
-    return run.mesh.shape["lanes"] if tpu else len(run.lanes)
 
 
 def shardings(run: Run, carry: Carry) -> Carry:

@@ -9,6 +9,8 @@ import scipy.io
 from PIL import Image
 
 from disentangle_jax import data
+from disentangle_jax.data.sets import mpi3d, nvidia_scenes
+from tests.data.grids import resize_grid
 
 
 @pytest.fixture
@@ -243,3 +245,81 @@ def test_bilinear_and_antialias():
     ramp = np.tile(np.arange(96, dtype=np.uint8)[None, :, None], (96, 1, 1))[None]
     ours = data.resize(ramp, 64, method="bilinear")[0, 0, :, 0]
     np.testing.assert_allclose(ours, (np.arange(64) + 0.5) * 1.5 - 0.5, atol=0.5001)
+
+
+def test_mpi3d_real_complex(tmp_path, rng, monkeypatch):
+    described = data.describe("mpi3d_real_complex")
+    assert described.factor_sizes == (4, 4, 2, 3, 3, 40, 40)
+    assert np.prod(described.factor_sizes) == 460_800
+    with pytest.raises(FileNotFoundError, match="real3d_complicated_.*drive.google"):
+        data.load("mpi3d_real_complex", data_dir=tmp_path)
+    resize_grid(monkeypatch, mpi3d.mpi3d_real_complex, (4, 2, 2, 1, 1, 2, 2))
+    images = rng.integers(0, 256, (64, 64, 64, 3), dtype=np.uint8)
+    np.savez(tmp_path / "real3d_complicated_shapes_ordered.npz", images=images)
+    ours = data.load("mpi3d_real_complex", data_dir=tmp_path, split="all")
+    np.testing.assert_array_equal(ours.images([37]), images[[37]])
+    assert ours.factors([37]).tolist() == [[2, 0, 1, 0, 0, 0, 1]]
+
+
+SCENES = {
+    "isaac3d": ("Isaac3D_down128", "labels.npy", (2, 1, 2, 1, 2, 1, 1, 2, 1)),
+    "falcor3d": ("Falcor3D_down128", "train-rec.labels", (2, 2, 1, 3, 1, 1, 2)),
+}
+
+
+def _scene(folder, name, rng, order):
+    """Writes a small grid of a scene, its files in some order; returns the images."""
+    inner, labels, sizes = SCENES[name]
+    classes = np.stack(np.unravel_index(order, sizes), axis=-1)
+    images = rng.integers(0, 256, (len(order), 128, 128, 3), dtype=np.uint8)
+    (folder / inner / "images").mkdir(parents=True)
+    for row, image in enumerate(images):
+        Image.fromarray(image).save(folder / inner / "images" / f"{row:06}.png")
+    # Factors are scaled to [0, 1]; a factor with one value stays at 0.
+    scaled = classes / np.maximum(np.array(sizes) - 1, 1)
+    with (folder / inner / labels).open("wb") as file:
+        np.save(file, scaled)
+    return images
+
+
+@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("sorted_files", [True, False])
+def test_scenes(tmp_path, rng, monkeypatch, name, sorted_files):
+    inner, labels, sizes = SCENES[name]
+    assert np.prod(data.describe(name).factor_sizes) in (737_280, 233_280)
+    resize_grid(monkeypatch, getattr(nvidia_scenes, name), sizes)
+    count = int(np.prod(sizes))
+    order = np.arange(count) if sorted_files else rng.permutation(count)
+    images = _scene(tmp_path, name, rng, order)
+    ours = data.load(name, data_dir=tmp_path, split="all")
+    assert ours.image_shape == (64, 64, 3) and len(ours) == count
+    row = 5
+    halved = images[row].reshape(64, 2, 64, 2, 3).mean((1, 3))
+    np.testing.assert_allclose(ours.images([order[row]])[0], halved, atol=0.5001)
+    factors = np.unravel_index(order[row], sizes)
+    assert ours.factors([order[row]]).tolist() == [list(map(int, factors))]
+    whole = data.load(name, data_dir=tmp_path / inner, split="test", size=128)
+    assert len(whole.indices) < count
+    np.testing.assert_array_equal(whole.images(order[:3]), images[:3])
+    (tmp_path / inner / "images" / f"{count - 1:06}.png").unlink()
+    with pytest.raises(FileNotFoundError, match=f"no {count - 1:06}.png. Fetch https"):
+        data.load(name, data_dir=tmp_path)
+
+
+def test_scenes_of_another_version(tmp_path, rng, monkeypatch):
+    with pytest.raises(FileNotFoundError, match="Isaac3D_down128/labels.npy.*Fetch"):
+        data.load("isaac3d", data_dir=tmp_path)
+    sizes = SCENES["falcor3d"][2]
+    resize_grid(monkeypatch, nvidia_scenes.falcor3d, sizes)
+    _scene(tmp_path, "falcor3d", rng, np.arange(24))
+    path = tmp_path / "Falcor3D_down128" / "train-rec.labels"
+    labels = np.load(path)
+    for change, message in (
+        (lambda x: x[:, ::-1], "must have .* different values"),
+        (lambda x: np.concatenate([x[:23], x[:1]]), "one of them twice"),
+        (lambda x: x[:20], "must have shape"),
+    ):
+        with path.open("wb") as file:
+            np.save(file, change(labels))
+        with pytest.raises(ValueError, match=message):
+            data.load("falcor3d", data_dir=tmp_path)

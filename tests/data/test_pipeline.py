@@ -209,7 +209,7 @@ def test_device_sampler_on_eight_devices(getkey):
         np.testing.assert_array_equal(spread[name], alone[name])
 
 
-@pytest.mark.parametrize("k", ["uniform", "dlib", 1, 3])
+@pytest.mark.parametrize("k", ["uniform", "dlib", "laplace", 1, 3])
 @pytest.mark.parametrize("split", ["train", "all"])
 def test_device_sampler_draws_the_pairs_of_the_host(k, split, getkey):
     dataset = data.load("xysquares", split=split)

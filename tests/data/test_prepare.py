@@ -166,7 +166,7 @@ def test_builders_are_registered():
     from disentangle_jax.data import tfds_builders
 
     expected = {"cars3d", "mpi3d_toy", "mpi3d_realistic", "mpi3d_real"}
-    expected |= {"rfd", "hwf", "xysquares"}
+    expected |= {"mpi3d_real_complex", "rfd", "hwf", "xysquares"}
     assert set(tfds_builders.BUILDERS) == expected
     assert expected <= set(tfds.list_builders(with_community_datasets=False))
 

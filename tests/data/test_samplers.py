@@ -170,6 +170,29 @@ def test_pairs_with_uniform_k(getkey):
     )
 
 
+def test_pairs_in_time(getkey):
+    """Frequencies of each step are those of the discretised Laplace distribution."""
+    sizes, n = (5, 1, 4), 40_000
+    start = jnp.tile(jnp.array([[1, 0, 3]]), (n, 1))
+    after, changed = pair_factors(getkey(), start, sizes, k="laplace")
+    after = np.asarray(after)
+    np.testing.assert_array_equal(changed, after != np.asarray(start))
+    assert changed.any(axis=1).all() and not changed[:, 1].any()
+    free = [_steps(1, 5), _steps(3, 4)]
+    stay = free[0][1] * free[1][3]  # Then one of both takes another value.
+    for column, one, now in ((0, free[0], 1), (2, free[1], 3)):
+        others = one * (np.arange(len(one)) != now)
+        own = np.where(np.arange(len(one)) == now, one - stay + stay / 2, one)
+        want = own + stay / 2 * others / others.sum()
+        seen = np.bincount(after[:, column], minlength=len(one)) / n
+        np.testing.assert_allclose(seen, want, atol=0.01)
+
+
+def _steps(now, size):
+    density = np.array([np.exp(-abs(v - now) / np.log(size)) for v in range(size)])
+    return density / density.sum()
+
+
 def test_pairs_by_dlib(getkey):
     factors = np.zeros((20_000, 6), int)
     partner, changed = pair_factors(getkey(), factors, SIZES, k="dlib")

@@ -40,6 +40,9 @@ def run(groups, *, discrete=(), **method):
             discrete=discrete,
             inputs=types.SimpleNamespace(observation="image"),
             prior=lambda key, state, n: sampling.prior(key, n, dims),
+            latent_values=lambda state, codes, steps: sampling.min_max_values(
+                jax.numpy.asarray(codes), steps=steps
+            ),
             **method,
         ),
         config=types.SimpleNamespace(eval=settings),

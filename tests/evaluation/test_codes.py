@@ -27,7 +27,7 @@ def evaluated(groups, scores, rng, discrete=()):
 
 
 def test_variables_of_several_dimensions_have_both_kinds_of_scores(rng):
-    wanted = ("mig", "dci(estimator=logistic)", "mcc", "irs")
+    wanted = ("mig", "dci(estimator=logistic)", "rmig", "irs")
     result, found, factors = evaluated((2, 1, 3), wanted, rng)
     parts = {"codes_test": found[200:], "factors_test": factors[200:]}
     train = found[:200], factors[:200]
@@ -40,7 +40,7 @@ def test_variables_of_several_dimensions_have_both_kinds_of_scores(rng):
         assert dict(result.scores[f"{listed}_grouped"]) == pytest.approx(dict(whole))
         assert alone != whole
     # A score without a definition for variables is reported once.
-    assert "mcc_grouped" not in result.scores
+    assert "rmig_grouped" not in result.scores
     assert set(result.scores) == {*wanted, "mig_grouped", "irs_grouped"} | {
         "dci(estimator=logistic)_grouped"
     }

@@ -10,6 +10,7 @@ from PIL import Image
 
 from disentangle_jax import config as config_lib
 from disentangle_jax import experiments
+from disentangle_jax.reports import study as plots
 from tests.training import tiny
 
 
@@ -96,3 +97,9 @@ def test_page_of_a_partial_study(tmp_path, rng):
     page = experiments.write_study(rows, {}, tmp_path).read_text()
     assert "A study of 3 models" in page and "need fewer labels" not in page
     assert "–" in page  # In place of undefined values.
+
+
+def test_axes_have_the_swept_values():
+    found = plots._apart({1.0, 2.0, 4.0, 16.0, 16.5, 100.0})
+    assert found == [1.0, 2.0, 4.0, 16.0, 100.0]
+    assert plots._apart({3.0}) == [3.0]

@@ -219,7 +219,7 @@ def test_wrong_commands_say_what_to_do(argv, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_lanes_go_one_by_one_on_tpus_only(tmp_path):
+def test_lanes_go_in_chunks_on_tpus_only(tmp_path):
     run = prepare(small(lanes__seeds=4), tmp_path)
     assert program_lib.lanes_at_once(run) == 4
     chunked = prepare(small(lanes__seeds=4, lanes__chunk=2), tmp_path)
@@ -231,7 +231,7 @@ def test_lanes_of_a_slice_are_divided_between_its_chips():
     run = costs.prepare(small(), "v5e:2x2", 8)
     assert run.mesh.devices.flat[0].platform == "tpu"
     assert dict(run.mesh.shape) == {"lanes": 4, "data": 1}
-    assert program_lib.lanes_at_once(run) == 4
+    assert program_lib.lanes_at_once(run) == program_lib.lanes_updated(run) == 8
 
 
 @needs_compiler

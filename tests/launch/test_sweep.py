@@ -122,15 +122,15 @@ def test_packs_are_of_one_size_where_that_divides(count, most, sizes):
 
 
 def test_packs_are_sized_by_memory(monkeypatch):
-    from disentangle_jax.training import memory
+    from disentangle_jax.training import memory, working_memory
 
     expansion = sweep_lib.expand(STUDY + ":mini", ["--config.data.name=xysquares"])
     row = {**expansion.models[0].fields, "data.name": "xysquares"}
     assert sweep_lib.fitting_lanes(expansion.base, row) == sweep_lib.MOST_LANES
     run = training.prepare(rows_lib.together(expansion.base, [row]), "nowhere")
     # Eight devices share the lanes: room for two and a half, with their steps, on each.
-    step = jax.make_jaxpr(run.method.step)(*memory._abstract_arguments(run))
-    lane = memory._state_bytes(run) + memory.peak_bytes(step.jaxpr, "cpu")
+    step = jax.make_jaxpr(run.method.step)(*working_memory.abstract_arguments(run))
+    lane = memory._state_bytes(run) + working_memory.peak_bytes(step.jaxpr, "cpu")
     monkeypatch.setattr(memory, "device_memory", lambda mesh: int(2.5 * lane))
     assert sweep_lib.fitting_lanes(expansion.base, row) == 16
     # Where the data are not here it is not known.
@@ -392,12 +392,12 @@ def test_the_study_on_tpus_by_compiled_figures():
         estimate.tpu_hours(method, 2100, 300_000).estimate
         for method in unsupervised.METHODS
     )
-    # 2,100 models a method: four at 548.4 models a chip and day, one at 531.1, one at
-    # 342.1, of launch/tpu_table.csv.
-    by_hand = 24 * 2100 * (4 / 548.4 + 1 / 531.1 + 1 / 342.1)
+    # 2,100 models a method: four at 1,038 models a chip and day, one at 575.1, one at
+    # 552.7, of launch/tpu_table.csv.
+    by_hand = 24 * 2100 * (4 / 1038 + 1 / 575.1 + 1 / 552.7)
     assert hours == pytest.approx(by_hand, rel=1e-3)
     published = estimate.PUBLISHED_GPU_YEARS * 365 * 24
-    assert 30 < published / hours < 40
+    assert 55 < published / hours < 65
 
 
 @pytest.mark.parametrize(
@@ -448,3 +448,34 @@ def test_study_mode_needs_a_sweep(capsys, tmp_path):
 
     assert main.main(["study", str(tmp_path)]) == 2
     assert "holds no sweep" in capsys.readouterr().err
+
+
+def test_the_estimate_of_the_time_left(tmp_path, monkeypatch):
+    sweep = sweep_lib.create(sweep_lib.expand(TINY), tmp_path / "w")
+    alive = set()
+    monkeypatch.setattr(work.claims, "newest_claim", lambda folder: folder.name)
+    monkeypatch.setattr(work.claims, "looks_alive", lambda name: name in alive)
+    logged = {"0000": {"step": 1, "images_per_second": 4.0}}
+    settings = sweep.packs[0].config.train
+    assert (settings.num_steps, settings.batch_size) == (4, 8)
+    for pack in sweep.packs:
+        lane = sweep.folder(pack) / "lanes" / "a"
+        lane.mkdir(parents=True)
+        (lane / "metrics.jsonl").touch()
+    monkeypatch.setattr(
+        training, "last_row", lambda lane: logged.get(lane.parents[1].name)
+    )
+    assert work.status(sweep).seconds_left is None  # Nobody works.
+    alive.add("0000")
+    # A model takes 4 steps × 8 images at 4 images per second; 2 of 4 models are trained
+    # to a quarter.
+    assert work.status(sweep).seconds_left == pytest.approx((4 - 2 / 4) * 8.0)
+    alive.add("0001")  # Two workers, one of which has not logged yet.
+    assert work.status(sweep).seconds_left == pytest.approx((4 - 2 / 4) * 8.0 / 2)
+    # With rows, which took 10 s each: 2 s of them are the evaluation.
+    model = sweep.packs[0].models[0]
+    rows = sweep_lib.read_rows(sweep)._replace(found={model.id: {"seconds": 10.0}})
+    monkeypatch.setattr(sweep_lib, "read_rows", lambda sweep: rows)
+    logged["0000"]["step"] = 4
+    alive.remove("0001")
+    assert work.status(sweep).seconds_left == pytest.approx(2 * 10.0 + 2.0)

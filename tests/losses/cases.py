@@ -4,6 +4,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from disentangle_jax import distributions, losses
 
@@ -31,7 +32,28 @@ HYPERPARAMETERS = {
     "ada_gvae": {"beta": 2.0, "ratio": 0.4},
     "ada_ml_vae": {"beta": 2.0, "ratio": 0.4},
     "abs_ae": {"beta": 0.2},
+    "qlae": {"lambda_quantisation": 0.3, "lambda_commitment": 0.2},
+    "slow_vae": {"beta": 0.5, "gamma": 2.0, "rate": 3.0},
+    "bio_ae": {
+        "lambda_nonnegative": 0.7,
+        "lambda_activity": 0.3,
+        "lambda_weight": 0.1,
+    },
+    "tripod": {"lambda_information": 0.1, "lambda_hessian": 0.2, "epsilon": 1.6},
 }
+WEIGHTS = np.sin(np.arange(40.0)).reshape(8, 5)  # of the layers below
+
+
+def codebook(dims):
+    """Values of each latent; no code of a random batch is equally near to two."""
+    values = np.linspace(-1.5, 1.4, 5)[None] + 0.03 * np.arange(dims)[:, None]
+    return jnp.asarray(values)
+
+
+def activations(z, xp=jnp):
+    """Two layers of a decoder of codes ``[B, D]``, by JAX or by NumPy."""
+    first = z @ xp.asarray(WEIGHTS[: z.shape[1]], z.dtype)
+    return {"first": xp.sin(first), "second": xp.tanh(first[:, :4]).reshape(-1, 2, 2)}
 
 
 def objectives(batch, numbers, key, axis_name=None):
@@ -48,11 +70,14 @@ def objectives(batch, numbers, key, axis_name=None):
     fixed["anchor_vae"] = {"anchors": (0, 2)}
     fixed["vlae"] = {"latent_groups": (1, dims - 1)}
     fixed["abs_ae"] = {"critic_logits": critic}
+    fixed["bio_ae"] = {"weights": {"kernel": WEIGHTS, "bias": WEIGHTS[0]}}
+    fixed["qlae"] = {"codebook": codebook(dims)}
+    fixed["tripod"] = {"key": key, "activations": activations}
     # Neighbouring rows are pairs, so that a split of the batch keeps them together.
     paired = [jnp.concatenate([a[::2], a[1::2]]) for a in batch]
     return {
         name: getattr(losses, name)(
-            *(paired if name.startswith("ada_") else batch),
+            *(paired if name.startswith(("ada_", "slow_")) else batch),
             axis_name=axis_name,
             **fixed[name],
             **numbers[name],
@@ -136,6 +161,12 @@ def batch_terms(batch, other, factors, axis_name=None):
         pairwise, log_p, groups=groups, log_p_joint=log_p.sum(axis=1) + 0.3, **common
     )
     terms.update({f"hfvae_terms_{k}": v for k, v in parts.items()})
+    terms["code_deviation"] = average(
+        jnp.sin(losses.code_deviation(z, axis_name=axis_name))
+    )
+    terms["multi_information"] = losses.multi_information(
+        z, losses.code_deviation(mean, axis_name=axis_name), axis_name=axis_name
+    )
     parts = losses.adversarial_prior_losses(critic, critic2, axis_name=axis_name)
     terms.update({f"adversarial_prior_losses_{k}": v for k, v in parts.items()})
     for kind in ("i", "ii"):

@@ -202,3 +202,89 @@ def ada_posteriors(mean1, log_var1, mean2, log_var2, distance, average, ratio=0.
             out[0][i, d] = out[2][i, d] = mean
             out[1][i, d] = out[3][i, d] = math.log(variance)
     return out
+
+
+def transition_kl(mean, log_var, rate):
+    """KL from a Laplace transition by a sum over a fine grid; neighbours are pairs."""
+    mean, log_var = arrays(mean, log_var)
+    out = np.zeros(len(mean))
+    for i in range(len(mean)):
+        other = mean[i + 1 if i % 2 == 0 else i - 1]
+        for d in range(mean.shape[1]):
+            sigma = math.exp(log_var[i, d] / 2)
+            # The kink of the Laplace density is a point of the grid.
+            ends = sorted([mean[i, d] - 12 * sigma, other[d], mean[i, d] + 12 * sigma])
+            for low, high in zip(ends[:-1], ends[1:]):
+                z = np.linspace(low, high, 100_001)
+                log_q = -((z - mean[i, d]) ** 2) / (2 * sigma**2)
+                log_q -= math.log(sigma * math.sqrt(2 * math.pi))
+                log_p = math.log(rate / 2) - rate * abs(z - other[d])
+                out[i] += np.trapezoid(np.exp(log_q) * (log_q - log_p), z)
+    return out
+
+
+def nearest(z, codebook):
+    """The nearest value of each latent's codebook, and its number."""
+    z, codebook = arrays(z, codebook)
+    values, numbers = np.empty(z.shape), np.empty(z.shape, int)
+    for i in range(z.shape[0]):
+        for d in range(z.shape[1]):
+            distances = [abs(z[i, d] - value) for value in codebook[d]]
+            numbers[i, d] = distances.index(min(distances))
+            values[i, d] = codebook[d, numbers[i, d]]
+    return values, numbers
+
+
+def deviation(z):
+    (z,) = arrays(z)
+    out = []
+    for d in range(z.shape[1]):
+        mean = sum(z[:, d]) / len(z)
+        out.append(math.sqrt(sum((v - mean) ** 2 for v in z[:, d]) / len(z)) + 1e-6)
+    return np.array(out)
+
+
+def multi_information(z, scale):
+    """Kernel densities with Silverman's bandwidth for the joint density."""
+    z, scale = arrays(z, scale)
+    batch, dims = z.shape
+    silverman = (4 / (dims + 2)) ** (1 / (dims + 4)) * batch ** (-1 / (dims + 4))
+
+    def log_kernel(i, j, d, width):
+        return log_normal(z[i, d], z[j, d], 2 * math.log(width))
+
+    total = 0.0
+    for i in range(batch):
+        joint = [
+            sum(log_kernel(i, j, d, silverman * scale[d]) for d in range(dims))
+            for j in range(batch)
+        ]
+        total += log_sum_exp(joint) - math.log(batch)
+        for d in range(dims):
+            marginal = [log_kernel(i, j, d, scale[d]) for j in range(batch)]
+            total -= log_sum_exp(marginal) - math.log(batch)
+    return total / batch
+
+
+def hessian_penalty(activations, z, scale, signs, normal, epsilon):
+    """Ratios of variances of second differences, for each example."""
+    z, scale, signs, normal = arrays(z, scale, signs, normal)
+    out = np.zeros(len(z))
+
+    def layers(code):
+        return {name: a[0].ravel() for name, a in activations(code[None]).items()}
+
+    for i in range(len(z)):
+        here = layers(z[i])
+        for name in here:
+            spread = []
+            for directions in (signs[i], normal[i]):
+                seconds = []
+                for direction in directions:
+                    step = epsilon * direction * scale
+                    ahead, behind = layers(z[i] + step), layers(z[i] - step)
+                    second = ahead[name] - 2 * here[name] + behind[name]
+                    seconds.append(second / epsilon**2)
+                spread.append(np.mean(np.var(seconds, axis=0)))
+            out[i] += spread[0] / (spread[1] + 1e-10)
+    return out

@@ -53,6 +53,10 @@ OBJECTIVES = [
     "ada_gvae",
     "ada_ml_vae",
     "abs_ae",
+    "bio_ae",
+    "slow_vae",
+    "qlae",
+    "tripod",
 ]
 for _name in OBJECTIVES:
     SIGNATURES[_name] = "x logits z mean log_var * reconstruction axis_name"

@@ -71,6 +71,18 @@ def expected(batch, key):
         + 3 * parts["total_correlation"],
         "vlae": error + 1.5 * total,
         "abs_ae": error / pixels + 0.2 * np.log1p(np.exp(-critic)).mean(),
+        "slow_vae": 2 * error
+        + 0.5 * total
+        + 2 * reference.transition_kl(mean, log_var, 3.0).mean(),
+        "bio_ae": error / pixels
+        + 0.7 * np.maximum(-np.asarray(z, float), 0).mean()
+        + 0.3 * (np.asarray(z, float) ** 2).mean()
+        + 0.1 * (cases.WEIGHTS**2).sum() / 2,
+        "qlae": error / pixels
+        + 0.5 * ((mean - reference.nearest(mean, cases.codebook(dims))[0]) ** 2).mean(),
+        "tripod": error / pixels
+        + 0.1 * reference.multi_information(z, reference.deviation(mean))
+        + 0.2 * hessian_penalties(z, mean, key).mean(),
     }
     halves = [a[start::2] for start in (0, 1) for a in (mean, log_var)]
     for name, average in (("ada_gvae", "gvae"), ("ada_ml_vae", "ml_vae")):
@@ -80,6 +92,19 @@ def expected(batch, key):
         shared = reference.analytic_kl(m1, s1) + reference.analytic_kl(m2, s2)
         out[name] = error + 2 * shared.sum(axis=1).mean() / 2
     return out
+
+
+def hessian_penalties(z, mean, key):
+    sign_key, normal_key = jax.random.split(key)
+    shape = (z.shape[0], 2, z.shape[1])
+    return reference.hessian_penalty(
+        lambda z: cases.activations(z, np),
+        z,
+        reference.deviation(mean),
+        jax.random.rademacher(sign_key, shape, z.dtype),
+        jax.random.normal(normal_key, shape, z.dtype),
+        cases.HYPERPARAMETERS["tripod"]["epsilon"],
+    )
 
 
 @pytest.mark.parametrize(("batch", "dims"), SHAPES)
@@ -120,6 +145,10 @@ def test_terms_dicts(make_batch, getkey):
         "ada_gvae": {"kl", "shared_dims"},
         "ada_ml_vae": {"kl", "shared_dims"},
         "abs_ae": {"adversarial"},
+        "slow_vae": {"kl", "transition_kl"},
+        "bio_ae": {"negative", "activity", "weight_energy"},
+        "qlae": {"quantisation", "commitment"},
+        "tripod": {"multi_information", "hessian_penalty"},
     }
     for name, (loss, terms) in results.items():
         assert set(terms) == {"reconstruction"} | keys[name], name
@@ -276,6 +305,8 @@ def test_deterministic_encoders_need_no_variance(make_batch, getkey):
         "ae": {},
         "wae": {"key": key},
         "abs_ae": {"critic_logits": z[:, 0]},
+        "qlae": {"codebook": cases.codebook(3)},
+        "bio_ae": {"weights": z},
     }.items():
         objective = getattr(losses, name)
         got = objective(x, logits, z, mean, None, **extra)[0]
@@ -384,9 +415,12 @@ def test_float64(make_batch, getkey):
 
 # --- errors
 
+DETERMINISTIC = {"ae", "wae", "abs_ae", "bio_ae", "qlae", "tripod"}
+
 
 @pytest.mark.parametrize(
-    "name", sorted(set(cases.HYPERPARAMETERS) - {"ae", "wae", "abs_ae"})
+    "name",
+    sorted(set(cases.HYPERPARAMETERS) - DETERMINISTIC),
 )
 def test_variances_are_asked_for(name, make_batch, getkey):
     x, logits, z, mean, _ = make_batch(4, 3)

@@ -28,8 +28,14 @@ HYPER = {
     "information_dropout": {"beta": 1.0, "gamma": 0.5},
     "factor_vae": {"gamma": 3.0},
     "few_labels_vae": {"gamma_sup": 2.0},
+    "control_vae": {"c_max": 5.0, "threshold": 4.0},
+    # Steps far above the rounding errors of the small codes of a new network.
+    "tripod": {"epsilon": 5.0},
 }
-CHOICES = {"factor_vae": {"critic_width": 8}}
+CHOICES = {
+    "factor_vae": {"critic_width": 8},
+    "tripod": {"activations": ("layer_2", "layer_3")},
+}
 
 
 @functools.cache
@@ -299,7 +305,10 @@ def test_labels_pull_their_latent(getkey):
 
 
 # One of each way to couple the batch; the losses themselves are tested one by one.
-COUPLED = ("vae", "beta_tc_vae", "dip_vae_ii", "wae", "factor_vae", "ada_gvae")
+COUPLED = (
+    *("vae", "beta_tc_vae", "dip_vae_ii", "wae", "factor_vae", "ada_gvae"),
+    *("qlae", "tripod", "control_vae", "slow_vae", "bio_ae"),
+)
 
 
 @pytest.mark.parametrize("name", COUPLED)

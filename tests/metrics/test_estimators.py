@@ -7,7 +7,7 @@ from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.svm import LinearSVC
 
 from disentangle_jax.metrics import estimators
-from disentangle_jax.metrics.estimators.boosting import bin_edges
+from disentangle_jax.metrics.estimators.boosting import _class_edges, bin_edges
 
 
 @pytest.fixture
@@ -137,6 +137,33 @@ def test_boosted_trees_without_information():
     np.testing.assert_array_equal(fit.importance, 0.0)
     p = softmax_parts(fit.logits, (3,))[0]
     np.testing.assert_allclose(p, np.bincount(labels[:, 0])[None] / 50 + 0 * p, 1e-5)
+
+
+def test_boosted_trees_separate_classes_that_do_not_overlap(rng):
+    """One threshold per bin separates the classes, wherever they meet."""
+    labels = rng.choice(3, p=[0.13, 0.46, 0.41], size=500)
+    x = np.stack([labels + 0.9 * rng.random(500), rng.normal(size=500)], axis=1)
+    fit = estimators.boosted_trees(x, labels[:, None], (3,), rounds=5, bins=8)
+    np.testing.assert_allclose(fit.importance[:, 0], [1.0, 0.0], atol=1e-6)
+    with pytest.raises(ValueError, match="`bins` must lie in"):
+        estimators.boosted_trees(x, labels[:, None], (3,), bins=300)
+
+
+def test_class_edges_against_a_loop(rng):
+    values = np.sort(np.round(rng.normal(size=60), 2))
+    labels = rng.integers(3, size=60)
+    edges = np.array([-0.5, 0.1, 0.6]) + 1e-3
+    best = []
+    for low, high in zip([-np.inf, *edges], [*edges, np.inf]):
+        inside = (values > low) & (values <= high)
+        x, y = values[inside], labels[inside]
+        scored = []
+        for cut in 0.5 * (np.unique(x)[1:] + np.unique(x)[:-1]):
+            sides = y[x <= cut], y[x > cut]
+            purity = sum(np.sum(np.bincount(s) ** 2) / len(s) for s in sides)
+            scored.append((-purity, cut))
+        best.append(min(scored)[1])
+    np.testing.assert_allclose(_class_edges(values, labels, edges), best)
 
 
 def test_bin_edges():

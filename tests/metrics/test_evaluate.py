@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 
@@ -158,10 +159,10 @@ def test_scores_from_outside(own, arrays, file, capsys):
 
 
 def test_groups_reach_the_scores_that_have_them(arrays):
-    result = metrics.evaluate(*arrays, scores=("mig", "mcc"), groups=(2, 1))
+    result = metrics.evaluate(*arrays, scores=("mig", "explicitness"), groups=(2, 1))
     assert result["mig"].settings["groups"] == (2, 1)
     assert result["mig"].matrices["mi"].shape == (2, 2)
-    assert "groups" not in result["mcc"].settings
+    assert "groups" not in result["explicitness"].settings  # of the code as a whole
 
 
 def test_intervals_hold_the_score_and_shrink_with_more_rows(arrays):
@@ -257,3 +258,37 @@ def test_module_runs_and_imports_little(file):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_refitted_intervals_against_a_loop(rng):
+    """The interval of a refitted score is that of the score on each resample."""
+    factors = rng.integers(3, size=(60, 2))
+    codes = factors @ np.array([[1.0, 0.2], [0.1, 1.0]]) + rng.normal(size=(60, 2)) / 5
+    scores = {"dci": {"estimator": "logistic"}, "explicitness": {}}
+    found = metrics.evaluate(
+        codes, factors, scores=tuple(scores), options=scores, intervals="refit",
+        resamples=5, seed=3,
+    )  # fmt: skip
+    plain = metrics.evaluate(
+        codes, factors, scores=tuple(scores), options=scores, intervals=True,
+        resamples=5, seed=3,
+    )  # fmt: skip
+    assert set(plain["dci"].intervals) == {"informativeness"}
+    assert not plain["explicitness"].intervals
+    keys = jax.random.split(jax.random.key(3), 5)
+    drawn = [np.sort(np.asarray(jax.random.randint(k, (60,), 0, 60))) for k in keys]
+    for name, options in scores.items():
+        again = [
+            getattr(metrics, name)(codes[i], factors[i], seed=3, **options)
+            for i in drawn
+        ]
+        assert set(found[name].intervals) == set(found[name])
+        for key, value in found[name].items():
+            if key in plain[name].intervals:
+                assert found[name].intervals[key] == plain[name].intervals[key]
+                continue
+            values = np.array([score[key] for score in again])
+            expected = np.percentile(value + values - values.mean(), [2.5, 97.5])
+            np.testing.assert_allclose(found[name].intervals[key], expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="refit"):
+        metrics.evaluate(codes, factors, scores="mig", intervals="refitted")

@@ -196,3 +196,25 @@ def test_kernel_gradient_of_an_odd_number_of_pixels(rng):
     settings = dict(kernel_size=3, stride=1, padding=(1, 1))
     got = matrix_convolution.matmul_kernel_gradient(x, g, **settings)
     close(got, convolution.native_kernel_gradient(x, g, **settings))
+
+
+@pytest.mark.parametrize("name", ["backbone 3x3", "study 4x4", "broadcast 4x4"])
+def test_loops_hold_convolutions_that_a_cpu_runs_fast(name):
+    # XLA reorders the axes of other convolutions, but not inside loops.
+    side, inputs, outputs, n, stride, padding = CONVOLUTIONS[name]
+    x = jnp.ones((2, side, side, inputs))
+
+    def loss(kernel, x):
+        y = convolution.conv(x, kernel, stride=stride, padding=padding)
+        return jnp.square(y).sum()
+
+    def step(kernel_and_x, _):
+        grads = jax.grad(loss, argnums=(0, 1))(*kernel_and_x)
+        return jax.tree.map(jnp.add, kernel_and_x, grads), None
+
+    def steps(kernel, x):
+        return jax.lax.scan(step, (kernel, x), length=3)[0]
+
+    text = jax.jit(steps).lower(jnp.ones((n, n, inputs, outputs)), x).compile()
+    labels = set(re.findall(r"dim_labels=([^,\s]*)", text.as_text()))
+    assert labels == {"b01f_01io->b01f"}

@@ -40,6 +40,22 @@ def test_mish_gradient_from_autodiff(getkey):
     gradients_match(layers.mish, reference, x)
 
 
+def test_relu_in_all_forms(rng):
+    x = jnp.float32([*rng.standard_normal(20), 0.0, -0.0, 1e30, -1e30])
+    t = jnp.float32(rng.standard_normal(x.shape))
+    wanted = jnp.where(x > 0, t, 0)
+    np.testing.assert_array_equal(layers.relu(x), np.maximum(x, 0))
+    value, tangent = jax.jvp(layers.relu, (x,), (t,))
+    np.testing.assert_array_equal(tangent, wanted)
+    np.testing.assert_array_equal(jax.vjp(layers.relu, x)[1](t)[0], wanted)
+    np.testing.assert_array_equal(layers.slope_by_sign(value, t), wanted)
+
+
+def test_upsampling_by_products_equals_shifts(getkey):
+    x = jax.random.normal(getkey(), (2, 3, 5, 4))
+    gradients_match(layers._upsample_by_products, layers._upsample_by_shifts, x)
+
+
 def test_group_norm_value(rng):
     x = rng.standard_normal((2, 3, 5, 12)) * 3 + 7
     scale, bias = rng.standard_normal(12), rng.standard_normal(12)

@@ -1,5 +1,7 @@
 """Runs of one model are grouped, have short labels, and share a page."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,31 @@ def test_page_shows_all_models_and_needs_nothing_else(runs, tmp_path, capsys):
         "priors",
         "chunk_hybrids",
     }
+
+
+def test_published_scores_are_shown_on_request_and_marked(runs, tmp_path, capsys):
+    argv = ["compare", str(runs / "a"), str(runs / "b"), f"--workdir={tmp_path}"]
+    assert main.main(argv) == 0
+    assert "Published scores" not in (tmp_path / "compare.html").read_text()
+    assert main.main([*argv, "--published=shapes3d"]) == 0
+    text = (tmp_path / "compare.html").read_text()
+    (table,) = re.findall(r"<table[^>]*>(?:(?!</table>).)*FDAE.*?</table>", text, re.S)
+    head, own, *others = [
+        [re.sub(r"<[^>]+>", "", c) for c in re.findall(r"<t[dh].*?</t[dh]>", row, re.S)]
+        for row in table.split("<tr>")[1:]
+    ]
+    place = {name: head.index(name) for name in head}
+    assert own[place["from"]] == "ours" and own[place["mig"]] == "0.3000 ± 0.1414"
+    assert own[place["dci.disentanglement"]] == "0.2500 ± 0.0000"
+    assert own[place["setting"]] == "made, 2 seeds"
+    published = [row for row in others if row[place["from"]] == "published"]
+    assert len(published) == len(others) - 1
+    assert all(row[place["setting"]] and row[place["source"]] for row in published)
+    vct = next(row for row in published if row[0] == "VCT")
+    assert vct[place["mig"]] == "0.525 ± 0.028" and "FDAE" in vct[place["source"]]
+    capsys.readouterr()
+    assert main.main([*argv, "--published=shape3d"]) == 2
+    assert "Did you mean 'shapes3d'" in capsys.readouterr().err
 
 
 def test_loss_and_fid_are_drawn_where_runs_hold_both(tmp_path, monkeypatch):

@@ -7,7 +7,13 @@ import pytest
 from PIL import Image
 
 from disentangle_jax.reports import plots
-from disentangle_jax.reports.grids import moving_traversals, panels, row_places, sheet
+from disentangle_jax.reports.grids import (
+    magnified,
+    moving_traversals,
+    panels,
+    row_places,
+    sheet,
+)
 
 
 def test_sheet_places_images_and_repeats_grey():
@@ -75,6 +81,26 @@ def test_moving_traversals_go_to_and_fro():
             moving.seek(frame)
             seen.append(np.asarray(moving.convert("RGB"))[26, 8].astype(int))
     np.testing.assert_allclose(seen, [[v] * 3 for v in (0, 120, 240, 120)], atol=12)
+
+
+def test_titles_of_inactive_latents_are_grey():
+    walk = np.zeros((2, 2, 96, 96, 1), np.uint8)
+    content = moving_traversals(walk, (1, 1), inactive=[1])
+    with Image.open(io.BytesIO(content)) as moving:
+        assert moving.size == (2 * 98, 96 + 28)  # Text grows with the images.
+        titles = np.asarray(moving.convert("RGB"))[:26].astype(int)
+    spread = titles.max(axis=-1) - titles.min(axis=-1)
+    assert spread[:, :98].max() > 60 and spread[:, 98:].max() < 40
+    assert titles[:, 98:].min() < 200
+
+
+def test_small_images_are_magnified_by_whole_pixels(rng):
+    for size, times in ((16, 6), (28, 4), (64, 2), (96, 1), (128, 1)):
+        images = rng.integers(256, size=(2, size, size, 1)).astype(np.uint8)
+        large = magnified(images)
+        assert large.shape == (2, times * size, times * size, 1)
+        for offset in (0, times - 1):
+            np.testing.assert_array_equal(large[:, offset::times, ::times], images)
 
 
 def test_mean_and_deviation_over_seeds():

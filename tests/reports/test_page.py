@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 
 import pytest
 from PIL import Image
@@ -70,6 +71,20 @@ def test_names_are_escaped(workdir):
     assert "sae-3 trained as <b>&ae on made" in Page(content).text
     shown = Page(markup.image('a"><script>', b"\x89PNG") + "<p></p>").attributes
     assert ("img", "alt", 'a"><script>') in shown
+
+
+def test_tables_without_rows_say_so_and_first_columns_may_be_links():
+    assert Page(markup.table(("a", "b"), [], 1)).text == "None."
+    shown = markup.table(("a", "b"), [("x_y", "`c` < d")], -1, {"x_y": "#there"})
+    assert '<td><a href="#there">x_<wbr>y</a></td>' in shown
+    assert "<td><code>c</code> &lt; d</td>" in shown
+
+
+def test_the_recipe_is_folded_with_lists_in_one_line(tmp_path):
+    recipe = {"groups": [1, 2], "text": ["a]\n", "[b"], "none": [], "more": [{"x": []}]}
+    text = reports.write_parts(tmp_path, "A page", [], recipe).read_text()
+    shown = Page(text).text.partition("Show")[2]
+    assert '"groups": [1, 2],' in shown and json.loads(shown) == recipe
 
 
 def test_runs_without_scores_or_with_old_ones_are_refused(tmp_path):

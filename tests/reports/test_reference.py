@@ -49,7 +49,9 @@ def test_every_public_name_and_definition_has_its_place(pages):
         assert {f"about-{name}" for name in kind.names()} <= set(ids)
     assert all(name in pages["models.html"].text for name in models.names())
     assert all(f"--config.{n}" in pages["config.html"].text for n in config.FIELDS)
-    assert "disentangle docs DIR" in pages["commands.html"].text
+    text = pages["commands.html"].text
+    assert "disentangle docs DIR" in text and "add({" in text and "--port PORT" in text
+    assert "#about-sweep" in values(pages["commands.html"], "href")
 
 
 def test_every_public_function_has_a_docstring():
@@ -71,6 +73,10 @@ Text::
 
     x = 1
 
+== ==
+a  b
+== ==
+
 * one
   more
 * two
@@ -91,6 +97,7 @@ def test_docstrings_become_html():
         "<p>First <code>line</code> of <em>it</em>, see "
         '<a href="here.html#there"><code>there</code></a> and <code>other</code>.</p>'
         "<pre>a &lt; b\n+ c</pre><p>Text:</p><pre>x = 1</pre>"
+        "<pre>== ==\na  b\n== ==</pre>"
         "<ul><li>one more</li><li>two </li></ul><p><strong>Args:</strong></p>"
         "<dl><dt><code>x</code></dt><dd><code>[B]</code> values, on two lines.</dd>"
         "<dt><code>*rest</code></dt><dd>more.</dd></dl>"
@@ -105,3 +112,6 @@ def test_signatures_name_functions_and_break_when_long():
     assert reference.signature(short, "short") == "short(x, *, how=len)"
     text = reference.signature(disentangle_jax.losses.beta_tc_vae, "beta_tc_vae")
     assert "\n    *,\n" in text and "reconstruction" in text and " at 0x" not in text
+    assert "    x: jax.Array,\n" in text and "jaxlib" not in text
+    text = reference.signature(disentangle_jax.types.Posterior, "Posterior")
+    assert "self" not in text and "->" not in text

@@ -27,6 +27,15 @@ CASES = {
     "beta_vae": ({"beta": 1.0}, "method.beta", (1.0, 4.0)),
     "factor_vae": ({"gamma": 1.0, "critic_width": 16}, "method.gamma", (1.0, 20.0)),
     "ada_gvae": ({}, "method.beta", (1.0, 4.0)),
+    "control_vae": ({"threshold": 20.0}, "method.c_max", (2.0, 8.0)),
+    "slow_vae": ({}, "method.gamma", (1.0, 10.0)),
+    "bio_ae": ({}, "method.lambda_activity", (0.01, 1.0)),
+    "qlae": ({}, "method.lambda_commitment", (0.01, 1.0)),
+    "tripod": (
+        {"activations": ("layer_2", "layer_3"), "epsilon": 5.0},
+        "method.lambda_information",
+        (1e-4, 1e-2),
+    ),
 }
 
 

@@ -7,13 +7,15 @@ import jax.numpy as jnp
 import pytest
 
 from disentangle_jax import main, training
-from disentangle_jax.training import memory
+from disentangle_jax.training import memory, working_memory
 from tests.training import tiny
 
 
 def peak(function, *shapes, platform="cpu"):
     arguments = [jax.ShapeDtypeStruct(shape, "float32") for shape in shapes]
-    return memory.peak_bytes(jax.make_jaxpr(function)(*arguments).jaxpr, platform)
+    return working_memory.peak_bytes(
+        jax.make_jaxpr(function)(*arguments).jaxpr, platform
+    )
 
 
 def test_peak_by_hand():
@@ -58,8 +60,8 @@ def test_estimate_is_near_what_xla_says(tmp_path):
     config = tiny.config(batch_size=256)
     config.model.width = 128
     run = training.prepare(config, tmp_path)
-    arguments = memory._abstract_arguments(run)
-    estimated = memory.peak_bytes(
+    arguments = working_memory.abstract_arguments(run)
+    estimated = working_memory.peak_bytes(
         jax.make_jaxpr(run.method.step)(*arguments).jaxpr, "cpu"
     )
     xla = jax.jit(run.method.step).lower(*arguments).compile().memory_analysis()

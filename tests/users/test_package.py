@@ -4,6 +4,7 @@ import pathlib
 import site
 import subprocess
 import sys
+import tarfile
 import textwrap
 import zipfile
 
@@ -35,6 +36,25 @@ def wheel(tmp_path_factory):
     if done.returncode:
         pytest.skip(f"cannot build a wheel here: {done.stderr.splitlines()[-1]}")
     return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    """Built by the backend itself, as `python -m build --sdist` does."""
+    folder = tmp_path_factory.mktemp("sdist")
+    tools = folder / "tools"
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "-t", tools, "hatchling"],
+        text=True, capture_output=True,
+    )  # fmt: skip
+    if done.returncode:
+        pytest.skip(f"cannot build an sdist here: {done.stderr.splitlines()[-1]}")
+    script = f"from hatchling import build; build.build_sdist({str(folder)!r})"
+    subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tools)},
+    )  # fmt: skip
+    return next(folder.glob("*.tar.gz"))
 
 
 def environment(folder, wheel, packages):
@@ -74,9 +94,25 @@ def test_the_wheel_has_one_package(wheel):
     assert tops == {"disentangle_jax", "disentangle_jax-0.1.0.dist-info"}
     for path in ("py.typed", "configs/sae.py", "launch/sweep.py", "configs/studies"):
         assert any(name.startswith(f"disentangle_jax/{path}") for name in names), path
-    for version in ("3.11", "3.12", "3.13"):
+    for version in ("3.11", "3.13"):
         assert f"Classifier: Programming Language :: Python :: {version}" in meta
     assert "# disentangle_jax" in meta  # the README
+
+
+@pytest.mark.slow
+def test_the_sdist_makes_the_same_wheel(sdist, wheel, tmp_path):
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "configs/sae.py"} <= names
+    assert {"launch/sweep.py", "tests/conftest.py"} <= names
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path]
+    subprocess.run([*build, sdist], cwd=tmp_path, check=True, capture_output=True)
+    found = [zipfile.ZipFile(p) for p in (wheel, next(tmp_path.glob("*.whl")))]
+    files = [
+        {i.filename: i.CRC for i in a.infolist() if "dist-info" not in i.filename}
+        for a in found
+    ]
+    assert files[0] == files[1] and "disentangle_jax/configs/sae.py" in files[0]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from tests.training import tiny
 from tests.users.test_own_data import TINY, squares, tiny_config
 
 README = pathlib.Path(__file__).parents[2] / "README.md"
-SECTIONS = ("Your own data", "Your model back", "Score your own codes")
+SECTIONS = ("In Python", "Your own data", "Your model back", "Score your own codes")
 
 
 def blocks(section: str, kind: str) -> list[str]:
@@ -33,7 +33,9 @@ def test_the_python_examples(tmp_path, monkeypatch):
     examples = [block for section in SECTIONS for block in blocks(section, "python")]
     assert len(examples) == len(SECTIONS)
     for example in examples:
-        if "metrics.evaluate" in example:
+        if "metrics.evaluate(codes, factors))" in example:
+            example = example.replace("factors))", 'factors, scores="mig"))')
+        elif "metrics.evaluate" in example:
             # Two fast scores: the example shows how, not how long it takes.
             example = example.replace(
                 'options={"mig": {"bins": 40}}',

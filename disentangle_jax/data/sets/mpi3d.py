@@ -1,4 +1,4 @@
-"""MPI3D: the publisher's npz of 1,036,800 images, memory-mapped where possible."""
+"""MPI3D: the publisher's npz files, memory-mapped where possible."""
 
 import math
 import os
@@ -26,6 +26,9 @@ from disentangle_jax.data.publisher_files import (
 
 # Since April 2025; the publisher's older addresses hold a corrupt real.npz.
 _ADDRESS = "https://huggingface.co/datasets/waleedgondal/mpi3d"
+_COMPLEX_ADDRESS = (
+    "https://drive.google.com/file/d/1Tp8eTdHxgUMtsZv5uAoYAbJR1BOa_OQm/view"
+)
 
 
 def _images_member(path: pathlib.Path) -> zipfile.ZipInfo:
@@ -74,11 +77,12 @@ def _load(description: DatasetDescription, data_dir: Folder, split: str) -> Data
     return description.dataset(lambda indices: np.asarray(images[indices])).split(split)
 
 
-def _described(file: str, mean: tuple, std: tuple, **fields: Any) -> dict[str, Any]:
+def _described(file: str, *, objects: int = 6, **fields: Any) -> dict[str, Any]:
+    """Returns the fields of a description; `objects` is the number of shapes."""
     return {
         "factors": {
-            "object_color": 6,
-            "object_shape": 6,
+            "object_color": objects,
+            "object_shape": objects,
             "object_size": 2,
             "camera_height": 3,
             "background_color": 3,
@@ -91,19 +95,17 @@ def _described(file: str, mean: tuple, std: tuple, **fields: Any) -> dict[str, A
         "fetch": _ADDRESS,
         "files": file,
         "patterns": (file,),
-        # From the code of Overlooked Implications of the Reconstruction Loss.
-        "moments": (mean, std),
         "tfds": TfdsLayout(),
         "compressed_images": _compressed_images,
         **fields,
     }
 
 
+# Moments: from the code of Overlooked Implications of the Reconstruction Loss.
 @define(
     **_described(
         "mpi3d_toy.npz",
-        (0.22437, 0.22142, 0.22625),
-        (0.06900, 0.06343, 0.07608),
+        moments=((0.22437, 0.22142, 0.22625), (0.06900, 0.06343, 0.07608)),
         md5={"mpi3d_toy.npz": "55889cb7c7dfc655d6e0277beee88868"},
     )
 )
@@ -123,8 +125,7 @@ def mpi3d_toy(*, data_dir: Folder = None, split: str = "train") -> Dataset:
 @define(
     **_described(
         "mpi3d_realistic.npz",
-        (0.17987, 0.20475, 0.18148),
-        (0.08746, 0.09331, 0.09242),
+        moments=((0.17987, 0.20475, 0.18148), (0.08746, 0.09331, 0.09242)),
         md5={"mpi3d_realistic.npz": "59a6225b88b635365f70c91b3e52f70f"},
     )
 )
@@ -136,8 +137,7 @@ def mpi3d_realistic(*, data_dir: Folder = None, split: str = "train") -> Dataset
 @define(
     **_described(
         "mpi3d_real.npz",
-        (0.12849, 0.16480, 0.13972),
-        (0.09329, 0.09203, 0.10323),
+        moments=((0.12849, 0.16480, 0.13972), (0.09329, 0.09203, 0.10323)),
         patterns=("mpi3d_real.npz", "real.npz"),
         replaced={"real.npz": "0f33f609918fb5c97996692f91129802"},
     )
@@ -149,3 +149,19 @@ def mpi3d_real(*, data_dir: Folder = None, split: str = "train") -> Dataset:
     April 2025 because it is corrupt. The published moments and scores are of that file.
     """
     return _load(mpi3d_real.description, data_dir, split)
+
+
+@define(
+    **_described(
+        "real3d_complicated_shapes_ordered.npz",
+        objects=4,
+        size="460,800",
+        fetch=_COMPLEX_ADDRESS,
+    )
+)
+def mpi3d_real_complex(*, data_dir: Folder = None, split: str = "train") -> Dataset:
+    """MPI3D real-complex: as :func:`mpi3d_real`, with everyday objects.
+
+    A coffee cup, a tennis ball, a croissant and a beer cup, each in four colours.
+    """
+    return _load(mpi3d_real_complex.description, data_dir, split)

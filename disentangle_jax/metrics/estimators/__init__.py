@@ -1,4 +1,4 @@
-"""Estimators that fit all factors (and latents) in one compiled call.
+"""Estimators that fit all factors (and latents) in one call.
 
 Each computes the optimum that scikit-learn's estimator of the same kind converges to,
 so that scores agree with the published definitions; the boosted trees differ only in
