@@ -59,8 +59,11 @@ def config(given: ConfigDict) -> ConfigDict:
             for name in ("model", "method", "train")
         ):
             return made  # A protocol that trains nothing, and refuses such fields.
+        systems = made.get("experiment", {}).get("options", {}).values()
         for section, fields in _FIELDS.items():
             made[section].update(fields)
+            for own in (system.get(section, {}) for system in systems):
+                own.update({name: fields[name] for name in fields.keys() & own.keys()})
         for section, fields in (("model", _MODEL), ("method", _METHOD)):
             for name in fields.keys() & made[section].keys():
                 made[section][name] = fields[name]
