@@ -48,7 +48,7 @@ def at_root(monkeypatch, request, tmp_path):
         ([SAE + ":quik"], "Did you mean 'quick'?"),
         (["--config=nofile.py"], "there is no file nofile.py"),
         ([], "--config=FILE is required"),
-        (["report"], "RUN is required: one folder"),
+        (["report"], "RUN is required: give one folder"),
         (["report", "--workdir=."], "holds no run"),
         (["evaluate", "other"], "holds no checkpoint yet"),
         (["report", "other"], "was not evaluated yet"),

@@ -175,6 +175,14 @@ def read_npz_member(
     return shape, dtype, pieces()
 
 
+def read_npy(path: pathlib.Path, mmap_mode: str | None = None) -> np.ndarray:
+    """Returns the array of an npy file, without pickles."""
+    with regular(path).open("rb") as file:
+        if file.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
+            raise ValueError("it is not a .npy file, as numpy.save writes them")
+    return np.load(path, mmap_mode=mmap_mode)
+
+
 def read_npy_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
     """Returns ``(shape, by columns, dtype)`` and leaves the file at the data."""
     version = np.lib.format.read_magic(file)

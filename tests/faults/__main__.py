@@ -59,7 +59,9 @@ def _attacks(folder: pathlib.Path, kills: int, seed: int) -> attack.Attack:
         kind = attacked.scenarios[number % len(attacked.scenarios)]
         began = time.monotonic()
         attacked.kill(kind, chance)
-        _say(f"kill {number + 1} of {kills}: {time.monotonic() - began:.1f} s")
+        failed = sum(count.failed for count in attacked.counts.values())
+        seconds = time.monotonic() - began
+        _say(f"kill {number + 1} of {kills}: {seconds:.1f} s, {failed} failures so far")
         if number % 25 == 24:  # Should the rest never come.
             _show_attacks(attacked)
     for _ in range(1 + kills // 50):
@@ -87,7 +89,7 @@ def _show_attacks(attacked: attack.Attack) -> int:
     for name, count in sorted(attacked.counts.items()):
         wrong = (count.different, count.rows, count.tracebacks, count.wrong_codes)
         print(f"| {name} | {count.tries} | {' | '.join(map(str, wrong))} |", flush=True)
-        failed += sum(wrong)
+        failed += count.failed
         for example in count.examples[:3]:
             _say(example)
     return failed

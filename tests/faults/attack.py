@@ -187,6 +187,11 @@ class Count:
         self.tries = self.different = self.rows = self.tracebacks = self.wrong_codes = 0
         self.examples: list[str] = []
 
+    @property
+    def failed(self) -> int:
+        """The number of failures."""
+        return self.different + self.rows + self.tracebacks + self.wrong_codes
+
     def add(self, scenario: Scenario, ended: list[Ended], workdir: pathlib.Path):
         """Counts an attack, after which the command was run to its end."""
         self.tries += 1

@@ -10,7 +10,13 @@ from disentangle_jax.data import pictures
 from disentangle_jax.data.catalogue import DatasetDescription, define
 from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.data.grids import grid_of
-from disentangle_jax.data.publisher_files import Folder, check_shape, find, reading
+from disentangle_jax.data.publisher_files import (
+    Folder,
+    check_shape,
+    find,
+    read_npy,
+    reading,
+)
 
 _STORED = (128, 128, 3)
 _DRIVE = "https://drive.google.com/uc?export=download&id="
@@ -32,7 +38,7 @@ def _classes(description: DatasetDescription, path: pathlib.Path) -> np.ndarray:
     The table holds each factor scaled to [0, 1]; a value's rank is its class.
     """
     with reading(path):
-        labels = np.load(path)
+        labels = read_npy(path)
     sizes = description.factor_sizes
     check_shape(path, "the table", labels.shape, (math.prod(sizes), len(sizes)))
     columns = [np.unique(column, return_inverse=True) for column in labels.T]

@@ -16,6 +16,7 @@ from disentangle_jax.data.publisher_files import (
     Folder,
     data_folder,
     open_npz,
+    read_npy,
     read_npy_header,
     regular,
 )
@@ -113,14 +114,6 @@ def npz(
     return _dataset("npz", path, arrays).split(split)
 
 
-def _array(path: pathlib.Path, **options: Any) -> np.ndarray:
-    with _reading(path):
-        with regular(path).open("rb") as file:
-            if file.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
-                raise ValueError("it is not a .npy file, as numpy.save writes them")
-        return np.load(path, **options)
-
-
 @_described("a folder of .npy files: images.npy, factors.npy, …")
 def npy(*, data_dir: Folder = None, split: str = "train", file: str = ".") -> Dataset:
     """Your own images as a folder of ``.npy`` files, which are memory-mapped.
@@ -132,10 +125,14 @@ def npy(*, data_dir: Folder = None, split: str = "train", file: str = ".") -> Da
         ``factor_names.npy`` and ``factor_sizes.npy``, arrays as in ``npz``.
     """
     folder = _path("npy", data_dir, file)
-    arrays = {"images": _array(_path("npy", folder, "images.npy"), mmap_mode="r")}
+    path = _path("npy", folder, "images.npy")
+    with _reading(path):
+        arrays = {"images": read_npy(path, mmap_mode="r")}
     for name in _FIELDS[1:]:
-        if (folder / f"{name}.npy").exists():
-            arrays[name] = _array(folder / f"{name}.npy")
+        path = folder / f"{name}.npy"
+        if path.exists():
+            with _reading(path):
+                arrays[name] = read_npy(path)
     return _dataset("npy", folder, arrays).split(split)
 
 
