@@ -157,5 +157,5 @@ def test_shipped_configs_are_found_from_any_folder(tmp_path, monkeypatch):
     own = tmp_path / "sae"
     own.write_text("")  # A file of your own comes first.
     assert config_lib.find("sae")[0].resolve() == own
-    with pytest.raises(ValueError, match="no file sea; `FILE` .* mean 'sae'"):
+    with pytest.raises(ValueError, match="no file sea. Give the path .* mean 'sae'"):
         config_lib.find("sea")

@@ -54,7 +54,7 @@ def test_the_study_is_42_programs_of_300_models():
 
 
 @pytest.mark.parametrize(
-    "preset, models, groups", [("mini", 108, 12), ("dsprites", 1800, 6)]
+    "preset, models, groups", [("mini", 180, 12), ("dsprites", 1800, 6)]
 )
 def test_presets_of_the_study(preset, models, groups):
     expansion = sweep_lib.expand(f"{STUDY}:{preset}")
@@ -127,7 +127,8 @@ def test_packs_are_sized_by_memory(monkeypatch):
     expansion = sweep_lib.expand(STUDY + ":mini", ["--config.data.name=xysquares"])
     row = {**expansion.models[0].fields, "data.name": "xysquares"}
     assert sweep_lib.fitting_lanes(expansion.base, row) == sweep_lib.MOST_LANES
-    run = training.prepare(rows_lib.together(expansion.base, [row]), "nowhere")
+    lanes = [{**row, "train.seed": seed} for seed in range(8)]  # One on each device.
+    run = training.prepare(rows_lib.together(expansion.base, lanes), "nowhere")
     # Eight devices share the lanes: room for two and a half, with their steps, on each.
     step = jax.make_jaxpr(run.method.step)(*working_memory.abstract_arguments(run))
     lane = memory._state_bytes(run) + working_memory.peak_bytes(step.jaxpr, "cpu")
