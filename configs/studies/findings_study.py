@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from disentangle_jax import config
 from disentangle_jax.experiments import study
 from disentangle_jax.reports.results import Finding, field, verdict
 
@@ -30,9 +31,13 @@ def _setting(row):
     return method, field(row, f"method.{_SWEPT[method]}", 1.0)
 
 
+def _dataset(row):
+    return field(row, "data.name", config.default().data.name)
+
+
 def _model(row):
     """Returns dataset and method of a model."""
-    return f"{field(row, 'data.name')}, {field(row, 'method.name')}"
+    return f"{_dataset(row)}, {field(row, 'method.name')}"
 
 
 def _value(row):
@@ -45,7 +50,7 @@ def _grid(groups):
     rows = []
     for row in (row for group in groups.values() for row in group.rows):
         method, value = _setting(row)
-        labels = {"dataset": field(row, "data.name"), "method": method}
+        labels = {"dataset": _dataset(row), "method": method}
         labels |= {"strength": value, "seed": int(row["seed"])}
         numbers = (*_SCORES, "tc_mean", "tc_sampled")
         rows.append(labels | {n: float(row[n]) for n in numbers if row.get(n)})
@@ -165,14 +170,14 @@ FINDINGS = [
     _finding(
         "Scores agree only in part",
         "Fig. 2",
-        lambda row: field(row, "data.name"),
+        _dataset,
         _SCORES,
         _agreement,
     ),
     _finding(
         "Hyperparameter values transfer badly between datasets and scores",
         "Sec. 5.4",
-        lambda row: field(row, "data.name"),
+        _dataset,
         _SCORES,
         _transfer,
     ),
