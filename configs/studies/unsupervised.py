@@ -57,7 +57,7 @@ MINI_DATASETS = ("rendered_dsprites", "rendered_shapes3d")
 MINI_SEEDS = range(1, 6)  # Settings were chosen with another.
 MINI_METHODS = {
     "beta_vae": ({}, "beta", (1.0, 2.0, 4.0)),
-    "annealed_vae": ({"gamma": 250.0, "threshold": 1000.0}, "c_max", (5.0, 10.0, 25.0)),
+    "annealed_vae": ({"gamma": 25.0, "threshold": 1000.0}, "c_max", (5.0, 10.0, 25.0)),
     "factor_vae": (
         {"critic_width": 64, "critic_learning_rate": 1e-3},
         "gamma",
