@@ -66,21 +66,24 @@ def _untrained(groups):
 
 def _total_correlation(groups):
     """Compares the smallest and the largest hyperparameter value of each method."""
-    data, fallen, pairs = _grid(groups), {}, 0
+    data = _grid(groups)
+    ratios = {"tc_sampled": [], "tc_mean": []}
     for method in data.methods:
+        if method == "annealed_vae":  # Its value is a capacity; not in the figure.
+            continue
         _, places, _ = data.values_of(method)
-        for name in ("tc_sampled", "tc_mean"):
+        for name, found in ratios.items():
             means = np.nanmean(data.score(name)[:, places], axis=2)
-            fallen[name] = fallen.get(name, 0) + int((means[:, -1] < means[:, 0]).sum())
-        pairs += len(data.datasets)
-    sampled, mean = fallen["tc_sampled"] / pairs, fallen["tc_mean"] / pairs
+            found.extend(means[:, -1] / means[:, 0])
+    sampled, mean = (np.array(found) for found in ratios.values())
     return verdict(
-        sampled >= 0.75 and mean <= 0.5,
-        sampled > mean,
-        "from the smallest to the largest hyperparameter value, the total correlation "
-        f"of sampled codes falls for {fallen['tc_sampled']} of {pairs} methods and "
-        f"datasets, that of mean codes for {fallen['tc_mean']}; {_untrained(groups)}",
-        "that of sampled codes falls, that of mean codes does not (Fig. 1)",
+        np.median(sampled) < 0.5 and np.median(mean) > 0.75,
+        np.median(sampled) < np.median(mean),
+        "the largest hyperparameter value multiplies the smallest's total correlation "
+        f"by {np.median(sampled):.2f} (sampled codes; smaller in {(sampled < 1).sum()} "
+        f"of {len(sampled)} cases) and {np.median(mean):.2f} (mean codes; smaller in "
+        f"{(mean < 1).sum()}), medians over methods and datasets; {_untrained(groups)}",
+        "that of sampled codes decreases, that of mean codes increases (Fig. 1)",
     )
 
 
