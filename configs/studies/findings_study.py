@@ -77,8 +77,8 @@ def _total_correlation(groups):
             found.extend(means[:, -1] / means[:, 0])
     sampled, mean = (np.array(found) for found in ratios.values())
     return verdict(
-        np.median(sampled) < 0.5 and np.median(mean) > 0.75,
-        np.median(sampled) < np.median(mean),
+        np.median(sampled) < 0.5 and np.median(mean) >= 1.0,
+        np.median(sampled) < 0.5 < np.median(mean),
         "the largest hyperparameter value multiplies the smallest's total correlation "
         f"by {np.median(sampled):.2f} (sampled codes; smaller in {(sampled < 1).sum()} "
         f"of {len(sampled)} cases) and {np.median(mean):.2f} (mean codes; smaller in "
