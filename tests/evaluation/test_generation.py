@@ -114,7 +114,7 @@ def test_sample_writes_codes_images_and_sheets(trained, capsys):
     for folder in lanes:
         assert f"samples: {folder / 'samples' / 'hybrid.png'}" in out
         with Image.open(folder / "samples" / "prior.png") as picture:
-            assert picture.size == (8 * 66, 66)
+            assert picture.size == (8 * 130, 130)  # 64 px are doubled.
     with np.load(lanes[0] / "samples.npz") as arrays:
         samples = dict(arrays)
     assert samples["prior_codes"].shape == samples["hybrid_codes"].shape == (5, 3)

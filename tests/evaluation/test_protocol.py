@@ -100,7 +100,7 @@ def test_an_outside_evaluator_is_used_stored_and_shown(tiny_lanes, module, capsy
     for text in ("Deviation of each latent", "Some images", "mean deviation of codes"):
         assert text in page
     with Image.open(folder / "brightest.png") as sheet:
-        assert sheet.size == (6 * 66, 66)
+        assert sheet.size == (6 * 130, 130)  # 64 px are doubled.
     assert (folder / "spreads.csv").read_text().startswith("latent,deviation")
     table = reports.score_table(folder)
     assert "mean deviation of codes" in table

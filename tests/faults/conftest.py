@@ -6,8 +6,13 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _hangups_are_not_ignored():
-    """Undoes `nohup`, under which the tests themselves may run."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+def _signals_are_not_ignored():
+    """Undoes `nohup` and a shell's `&`, under which the tests themselves may run."""
+    handlers = {
+        signal.SIGHUP: signal.SIG_DFL,
+        signal.SIGINT: signal.default_int_handler,
+    }
+    before = {number: signal.signal(number, h) for number, h in handlers.items()}
     yield
-    signal.signal(signal.SIGHUP, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)

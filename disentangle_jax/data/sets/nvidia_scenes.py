@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from disentangle_jax.data import pictures
 from disentangle_jax.data.catalogue import DatasetDescription, define
 from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.data.grids import grid_of
@@ -63,6 +62,8 @@ def _load(
             f"data.load: the rows of {path} must be all combinations of the factors, "
             "got one of them twice. It is damaged: fetch it again."
         )
+    from disentangle_jax.data import pictures
+
     folder = path.parent / "images"
     for index in (0, len(classes) - 1):
         if not (folder / f"{index:06}.png").is_file():
