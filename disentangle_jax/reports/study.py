@@ -121,7 +121,7 @@ def strength_curves(
 
 
 def _apart(values: Iterable[float]) -> list[float]:
-    """Returns those of positive values whose labels have room on a logarithmic axis."""
+    """Returns those of positive values whose labels fit on a logarithmic axis."""
     first, *others = sorted(values)
     kept = [first]
     least = (max(others, default=first) / first) ** 0.06
