@@ -1,4 +1,4 @@
-"""Isaac3D and Falcor3D: rendered indoor scenes, a PNG per image and a table of labels."""
+"""Isaac3D and Falcor3D: rendered scenes, a PNG per image and a table of labels."""
 
 import math
 import pathlib
