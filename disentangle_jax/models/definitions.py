@@ -16,6 +16,9 @@ from disentangle_jax.models import initializers, layers
 
 _NETWORKS = registry.Registry("network", "disentangle_jax.models")
 
+# Names and groups are listed for each latent, before memory is estimated.
+_MOST_LATENTS = 1_000_000
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelDescription:
@@ -138,6 +141,11 @@ def _check_size(name: str, override: str, value: Any, default: Any) -> None:
         raise ValueError(
             f"models.create({name!r}): `{override}` must be positive and whole, got "
             f"{value!r}."
+        )
+    if override == "latent_dim" and value > _MOST_LATENTS:
+        raise ValueError(
+            f"models.create({name!r}): `latent_dim` must be at most {_MOST_LATENTS:,}, "
+            f"got {value:,}."
         )
 
 
