@@ -22,7 +22,7 @@ systems with and without each of these steps. Options of one system are set by
 
 ``:quick`` compares SAE-12, AE, VAE and AdaAE-12 with narrow networks, which takes an
 hour on one core of a CPU. ``:mini`` is a miniature for seven systems: images of 32 px,
-16 channels, 5,000 steps of batch 32, three seeds. Its learning rate is 1e-3, and 3e-4
+16 channels, 4,000 steps of batch 32, three seeds. Its learning rate is 1e-3, and 3e-4
 for the four hourglass networks, which learn only the mean image at 1e-3 (seed 0).
 
 Expected: in the paper, SAE-12 has the highest DCI-d on 3D Shapes (0.999), and AE and
@@ -68,7 +68,7 @@ def get_config(preset: str = ""):
         config.model.channels = 256
         config.optimizer.learning_rate = 5e-5
     if preset == "mini":
-        config = config_lib.mini(config, size=32, num_steps=5000)
+        config = config_lib.mini(config, size=32, num_steps=4000)
         config.model.channels = 16
         config.model.norm_groups = 2  # groups of 8 channels, as at full width
         config.optimizer.learning_rate = 1e-3
