@@ -4,7 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from disentangle_jax import commands, evaluation, zoo
+from disentangle_jax import commands, evaluation, training, zoo
+from disentangle_jax.training import stored_runs
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +28,23 @@ def test_export_loads_back_bit_for_bit(evaluated, tmp_path, capsys):
     assert int(loaded.state.step) == int(model.state.step)
     card = evaluation.read_card(path)
     assert "scores: " in card and "commit: " in card
+    assert card == loaded.card and card.startswith(model.card)
+
+
+def test_methods_of_loaded_models_know_the_size_of_the_dataset(evaluated, monkeypatch):
+    seen = []
+
+    def make(config, train_set):
+        seen.append(len(train_set.indices))
+        return make_method(config, train_set)
+
+    make_method = stored_runs.make_method
+    monkeypatch.setattr(stored_runs, "make_method", make)
+    run = evaluation.load(evaluated, with_dataset=True).run
+    known = training.describe_dataset(run)
+    images = run.test_set.images(run.test_set.indices[:3])
+    training.described_run(run.config, known, run.workdir, images)
+    assert seen == [len(run.train_set.indices)]
 
 
 @pytest.mark.parametrize("kept", [0, 3, 100, -5])

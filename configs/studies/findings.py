@@ -287,8 +287,8 @@ FINDINGS = [
         {"novel_mse_x1000": "1000 × MSE, novel images", "mse": "test MSE"},
         _extrapolation,
         "Rendered 3D Shapes at 16 px, 16 of 64 channels, 8,000 and 2,000 of 80,000 and "
-        "20,000 steps of batch 32; two of the eight systems. The rate 3e-4 was chosen with "
-        "seed 0; at 1e-3 autoencoders learnt the mean image and SAE-12 was not finite.",
+        "20,000 steps of batch 32; two of the eight systems. The rate 3e-4 was chosen "
+        "with seed 0; at 1e-3 AEs learnt the mean image and SAE-12 was not finite.",
     ),
     Finding(
         "As its capacity grows, a VAE learns position first, then scale and shape",

@@ -92,6 +92,7 @@ def load_exported(path: str | os.PathLike) -> Trained:
         config = config_lib.from_json(json.loads(metadata["config"]))
         config = config_lib.complete(config)
         known, step = json.loads(metadata["dataset"]), int(metadata["step"])
+        card = metadata["card"]
     except (SafetensorError, KeyError, ValueError) as error:
         raise ValueError(
             f"load: {path} is damaged, or no model that `disentangle export` wrote "
@@ -110,7 +111,7 @@ def load_exported(path: str | os.PathLike) -> Trained:
         for part in _PARTS
     }
     state = State(step=jnp.int32(step), opt_state=(), **parts)
-    return Trained(run, state, Networks(run.method))
+    return Trained(run, state, Networks(run.method), card)
 
 
 def read_card(path: str | os.PathLike) -> str:

@@ -64,11 +64,13 @@ class Trained(NamedTuple):
       run: the run of this model alone.
       state: its state at the newest checkpoint, with averaged parameters where kept.
       networks: compiled encoder and decoder.
+      stored_card: the card of an exported model, with its scores.
     """
 
     run: Run
     state: State
     networks: Networks
+    stored_card: str = ""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -122,6 +124,8 @@ class Trained(NamedTuple):
     @property
     def card(self) -> str:
         """What the model is, as a Markdown list: method, network, data and training."""
+        if self.stored_card:
+            return self.stored_card
         config, known = self.run.config, self.run.train_set
         train = config.train
         hypers = ", ".join(f"{k} {v:g}" for k, v in self.run.lanes[0].hyper.items())
