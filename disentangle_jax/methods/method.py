@@ -4,12 +4,13 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
+from jax.typing import ArrayLike
 
 from disentangle_jax import data, losses, sampling
 from disentangle_jax.types import Posterior, State
@@ -159,7 +160,7 @@ class Method:
         return z
 
     def latent_values(
-        self, state: State, codes: jax.Array | None, steps: int
+        self, state: State, codes: ArrayLike | None, steps: int
     ) -> jax.Array:
         """Returns the values ``[D, S]`` that a traversal gives each latent.
 
@@ -320,6 +321,11 @@ def as_unit_interval(image: jax.Array) -> jax.Array:
     if image.dtype == jnp.uint16:
         return image.astype(jnp.float32)
     return image
+
+
+def log_variances(posterior: Posterior) -> jax.Array:
+    """Returns the log-variances, for losses that refuse a deterministic encoder."""
+    return cast(jax.Array, posterior.log_var)
 
 
 def new_state(params: Any, model_state: dict, opt_state: Any) -> State:
