@@ -159,6 +159,14 @@ class Method:
         del state
         return z
 
+    def codebook_values(self, state: State) -> jax.Array | None:
+        """Returns the values ``[D, V]`` of latents that take no others, ascending.
+
+        None, the default, for latents that take any value.
+        """
+        del state
+        return None
+
     def latent_values(
         self, state: State, codes: ArrayLike | None, steps: int
     ) -> jax.Array:
@@ -169,10 +177,11 @@ class Method:
           codes: ``[N, D]`` codes; each latent runs from its minimum to its maximum
             over them in `steps` even steps. None for -2 … 2, two standard deviations
             of the prior.
-          steps: number of values. A method whose latents take a few values only
-            returns these instead.
+          steps: number of values; those of :meth:`codebook_values` replace them.
         """
-        del state
+        known = self.codebook_values(state)
+        if known is not None:
+            return known
         if codes is None:
             latents = sum(self.latent_groups)
             return jnp.tile(jnp.linspace(-2.0, 2.0, steps), (latents, 1))

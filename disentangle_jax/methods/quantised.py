@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax.traverse_util import flatten_dict
-from jax.typing import ArrayLike
 
 from disentangle_jax import losses
 from disentangle_jax.methods.definition import Hyperparameter, define
@@ -53,11 +52,8 @@ class Quantised(GradientMethod):
 
         return networks._replace(encode=encode)
 
-    def latent_values(
-        self, state: State, codes: ArrayLike | None, steps: int
-    ) -> jax.Array:
-        """Returns the values ``[D, V]`` of the codebook, whatever the codes."""
-        del codes, steps
+    def codebook_values(self, state: State) -> jax.Array:
+        """Returns the values ``[D, V]`` of the codebook."""
         return self.codebook(state.params)
 
     def prior(self, key: jax.Array, state: State, n: int) -> jax.Array:

@@ -60,6 +60,8 @@ class Subject:
       stored_codes: returns the codes ``[N, D]`` that hybrids recombine; called once,
         when they are needed.
       discrete: number of discrete variables, the last of `groups`: one-hot vectors.
+      values: ``[D, V]`` values of latents that take no others, ascending; None for
+        latents that take any value.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Subject:
     images: np.ndarray
     stored_codes: Callable[[], np.ndarray]
     discrete: int = 0
+    values: np.ndarray | None = None
 
     @functools.cached_property
     def bank(self) -> np.ndarray:
@@ -102,6 +105,7 @@ def _subject(model: evaluation.Trained) -> Subject:
     run, seed = model.run, model.run.config.eval.seed
     rng = np.random.default_rng(seed)
     lane = run.workdir.name if run.workdir.parent.name == "lanes" else ""
+    values = run.method.codebook_values(model.state)
     return Subject(
         ", ".join(filter(None, (run.config.model.name, lane))),
         model.encode,
@@ -112,6 +116,7 @@ def _subject(model: evaluation.Trained) -> Subject:
             evaluation.training_codes, model, np.random.default_rng(seed)
         ),
         len(run.method.discrete),
+        None if values is None else np.asarray(values),
     )
 
 
@@ -268,6 +273,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             discrete=model.discrete,
             low=_numbers(model.bank.min(axis=0)),
             high=_numbers(model.bank.max(axis=0)),
+            values=None if model.values is None else [*map(_numbers, model.values)],
             picks=[_data_url(image) for image in model.images],
             max_upload=_MAX_UPLOAD,
         )

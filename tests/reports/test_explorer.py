@@ -1,6 +1,7 @@
 """The explorer answers its own page, and refuses everything else in one line."""
 
 import base64
+import dataclasses
 import http.client
 import io
 import json
@@ -109,6 +110,20 @@ def test_model_tells_sliders_by_variable_and_their_ranges(server):
     np.testing.assert_allclose(told["high"], codes.max(axis=0), rtol=1e-6)
     shown = base64.b64decode(told["picks"][1].partition(",")[2])
     np.testing.assert_array_equal(image_of(shown), server.models[1].images[1])
+
+
+def test_sliders_of_quantised_latents_get_the_values_of_their_codebooks(server):
+    assert request(server, "0/model", {}).json()["values"] is None
+    values = np.float32([[-0.5, 0.1, 0.5], [-1, 0, 1], [0.25, 0.5, 0.75]])
+    one = dataclasses.replace(server.models[0], values=values)
+    with Explorer([one]) as other:
+        thread = threading.Thread(target=other.serve_forever)
+        thread.start()
+        told = request(other, "0/model", {}).json()
+        other.shutdown()
+        thread.join()
+    # Decimals that stand for the float32 exactly, as those of codes do.
+    np.testing.assert_array_equal(np.float32(told["values"]), values)
 
 
 def test_slider_shows_what_the_decoder_of_the_lane_makes(server):
