@@ -38,7 +38,7 @@ from disentangle_jax.reports.requests import (
     parse_place,
 )
 
-_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:\d{1,5})?")
+_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
 _MAX_JSON = 64 * 1024
 _MAX_UPLOAD = 8 * 1024 * 1024
 _PICKS = 12
@@ -92,8 +92,9 @@ def explore(models: Iterable[evaluation.Trained], port: int = 0) -> None:
             print(
                 "Open this address in a browser here. On a remote machine, run\n"
                 f"  ssh -L {port}:127.0.0.1:{port} REMOTE_MACHINE\n"
-                "where the browser is, and open the same address there. Ctrl-C stops "
-                "it.",
+                "where the browser is, and open the same address there. Another port "
+                f"can replace the first {port} and that of the address. Ctrl-C stops "
+                "the explorer.",
                 flush=True,
             )
             server.serve_forever()
