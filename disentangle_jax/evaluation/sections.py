@@ -129,7 +129,9 @@ class Lines(Section):
     deviation to either side.
     """
 
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float] | np.ndarray]]
+    curves: Mapping[
+        str, tuple[Sequence[float] | np.ndarray, Sequence[float] | np.ndarray]
+    ]
     x_name: str
     y_name: str
 

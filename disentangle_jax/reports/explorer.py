@@ -153,7 +153,8 @@ class Explorer(http.server.ThreadingHTTPServer):
     def server_bind(self) -> None:
         # HTTPServer's own method would ask the name service for the address's name.
         socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = self.server_address[:2]
+        host, self.server_port = self.server_address[:2]
+        self.server_name = str(host)
 
     @property
     def url(self) -> str:
