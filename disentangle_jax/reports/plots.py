@@ -36,7 +36,9 @@ def curves(
         mean = seeds.mean(axis=0)
         # There are ten colours.
         style = ("-", "--", ":")[place // 10 % 3]
-        axes.plot(x, mean, style, color=colour, label=name)
+        # A line of one point is invisible.
+        marker = "o" if np.isfinite(mean).sum() == 1 else None
+        axes.plot(x, mean, style, color=colour, label=name, marker=marker)
         if len(seeds) > 1:
             spread = seeds.std(axis=0, ddof=1)
             axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.2)
