@@ -176,13 +176,15 @@ class DatasetFunction(Protocol, Generic[_Options, _Dataset]):
     ) -> _Dataset: ...
 
 
-class _Define(Protocol):
+class DatasetDecorator(Protocol):
+    """Gives a dataset function its description, and keeps its signature."""
+
     def __call__(
         self, function: Callable[_Options, _Dataset], /
     ) -> DatasetFunction[_Options, _Dataset]: ...
 
 
-def define(**fields: Any) -> _Define:
+def define(**fields: Any) -> DatasetDecorator:
     """Returns a decorator that gives a dataset function its description.
 
     The function takes ``data_dir=None``, ``split="train"`` and its options by keyword.

@@ -21,7 +21,7 @@ Batch = dict[str, np.ndarray]
 Shapes = dict[str, jax.ShapeDtypeStruct]
 
 
-class _Stream(TypedDict):
+class StreamOptions(TypedDict):
     """The arguments of `Input.stream` that `data.pipeline` takes, too."""
 
     batch_size: int
@@ -112,7 +112,7 @@ class Images(Input):
         self,
         dataset: Dataset,
         settings: Mapping[str, Any],
-        **stream: Unpack[_Stream],
+        **stream: Unpack[StreamOptions],
     ) -> Iterator[Batch]:
         batches = pipeline(dataset, **stream)
         return ({"image": batch["image"]} for batch in batches)
@@ -153,7 +153,7 @@ class ImagePairs(Input):
         self,
         dataset: Dataset,
         settings: Mapping[str, Any],
-        **stream: Unpack[_Stream],
+        **stream: Unpack[StreamOptions],
     ) -> Iterator[Batch]:
         batches = pipeline(dataset, pairs=_changed(settings), **stream)
         return (
@@ -199,7 +199,7 @@ class LabelledImages(Input):
         self,
         dataset: Dataset,
         settings: Mapping[str, Any],
-        **stream: Unpack[_Stream],
+        **stream: Unpack[StreamOptions],
     ) -> Iterator[Batch]:
         batch_size, shard_index = stream["batch_size"], stream["process_index"]
         rng = np.random.default_rng([stream["seed"], settings["num_labels"]])
@@ -241,7 +241,7 @@ class WordCounts(Input):
         self,
         dataset: Dataset,
         settings: Mapping[str, Any],
-        **stream: Unpack[_Stream],
+        **stream: Unpack[StreamOptions],
     ) -> Iterator[Batch]:
         batches = pipeline(dataset, **stream)
         return ({"counts": batch["image"]} for batch in batches)

@@ -11,6 +11,7 @@ import itertools
 import pathlib
 import re
 import textwrap
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -144,12 +145,7 @@ def signature(value: Any, name: str) -> str:
         found = inspect.signature(value)
     except (TypeError, ValueError):
         return name
-    parameters = [
-        p.replace(default=_Name(p.default.__name__)) if callable(p.default) and
-        p.default is not p.empty else p
-        for p in found.parameters.values()
-        if p.name != "self"
-    ]  # fmt: skip
+    parameters = [_shown(p) for p in found.parameters.values() if p.name != "self"]
     found = found.replace(parameters=parameters)
     if inspect.isclass(value):
         found = found.replace(return_annotation=found.empty)
@@ -164,6 +160,19 @@ def signature(value: Any, name: str) -> str:
             lines.append("*")
         lines.append(_PREFIXES.sub("", str(p)))
     return f"{name}(\n" + "".join(f"    {line},\n" for line in lines) + f"){end}"
+
+
+def _shown(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Returns a parameter whose default has a name, or "…" where it has none."""
+    if typing.get_origin(parameter.annotation) is typing.Unpack:
+        (fields,) = typing.get_args(parameter.annotation)
+        parameter = parameter.replace(annotation=fields)
+    default = parameter.default
+    if default is not parameter.empty and callable(default):
+        return parameter.replace(default=_Name(default.__name__))
+    if " at 0x" in repr(default):  # An address, which differs from run to run.
+        return parameter.replace(default=_Name("…"))
+    return parameter
 
 
 class _Name(str):
