@@ -24,6 +24,7 @@ neither TensorFlow nor orbax::
 """
 
 import importlib
+from types import ModuleType
 
 SUBPACKAGES = (
     "config",
@@ -55,7 +56,7 @@ def missing(error: ModuleNotFoundError) -> str:
     )
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> ModuleType:
     if name in SUBPACKAGES:
         try:
             return importlib.import_module(f"{__name__}.{name}")

@@ -48,7 +48,6 @@ class Claim:
     ):
         self._folder = folder
         self._watched = {} if watched is None else watched
-        self._path: pathlib.Path | None = None
         self._stop = threading.Event()
 
     def __enter__(self) -> "Claim":
@@ -66,7 +65,7 @@ class Claim:
             raise Held("another process, which started just now")
         if newest is not None:
             _give_up(newest)
-        self._path = path
+        self._path: pathlib.Path = path
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()
         return self

@@ -185,7 +185,7 @@ def categorical_entropy(logits: jax.Array) -> jax.Array:
 
 
 def exp_concrete_sample(
-    key: jax.Array, logits: jax.Array, temperature: jax.Array
+    key: jax.Array, logits: jax.Array, temperature: Scalar
 ) -> jax.Array:
     r"""Draws the logarithm of a Concrete variable, differentiably.
 
@@ -211,7 +211,7 @@ def exp_concrete_sample(
 
 
 def exp_concrete_log_prob(
-    log_z: jax.Array, logits: jax.Array, temperature: jax.Array
+    log_z: jax.Array, logits: jax.Array, temperature: Scalar
 ) -> jax.Array:
     r"""Log-density of the logarithm of a Concrete variable.
 

@@ -112,8 +112,9 @@ def write_arrays(
 ) -> None:
     """Writes named arrays as an ``.npz`` file at once."""
     save = np.savez_compressed if compress else np.savez
+    named: dict[str, Any] = dict(arrays)
     with new_file(path) as partial, partial.open("wb") as file:
-        save(file, **arrays)
+        save(file, **named)
 
 
 def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:

@@ -24,7 +24,9 @@ def _stored(x: jax.Array, true: jax.Array) -> jax.Array:
 
 
 @_stored.def_vmap
-def _stored_batches(axis_size, in_batched, x, true):
+def _stored_batches(
+    axis_size: int, in_batched: list[bool], x: jax.Array, true: jax.Array
+) -> tuple[jax.Array, bool]:
     # A batched condition would become a selection, which is fused.
     del axis_size
     x_batched, true_batched = in_batched

@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from flax.traverse_util import flatten_dict
 from ml_collections import ConfigDict
@@ -100,7 +100,8 @@ def checked(common: Row, row: Row, function: str) -> dict[str, Any]:
         if name not in common and not str(name).startswith(_OPEN):
             raise unknown_name(function, "fields", name, common)
     row = as_stored(row, function)
-    for name in lane_fields(row.get("method.name", common["method.name"])):
+    method = cast(str, row.get("method.name", common["method.name"]))
+    for name in lane_fields(method):
         if name in row:
             if not isinstance(row[name], int | float):
                 raise ValueError(

@@ -14,7 +14,7 @@ machines may work on it at once::
     packs/0007/failed.json   why it failed, until it is run again
     rows/ID.json             the result of one model, written once
     codes/ID.npz             some of its codes, for scores that compare models
-    table.csv                all rows, written by :func:`write_table`
+    table.csv                all rows, written by `write_table`
 
 Synopsis::
 

@@ -25,7 +25,10 @@ def network_table() -> Iterable[Sequence[str]]:
     yield "network", "overrides", "reference"
     for name in models.names():
         description = models.describe(name)
-        defaults = [f"{key}={value!r}" for key, value in description.overrides.items()]
+        defaults = [
+            f"{key}={getattr(value, '__name__', None) or repr(value)}"
+            for key, value in description.overrides.items()
+        ]
         yield name, ", ".join(defaults), description.reference
 
 

@@ -15,13 +15,15 @@ Those of the library are modules of ``disentangle_jax.data.sets``; yours is foun
 import dataclasses
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
 from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.registry import Registry
 
+_Options = ParamSpec("_Options")
+_Dataset = TypeVar("_Dataset", bound=Dataset, covariant=True)
 _DATASETS = Registry("dataset", "disentangle_jax.data.sets")
 
 
@@ -93,6 +95,17 @@ class DatasetDescription:
     ) = None
 
     @property
+    def fixed_shape(self) -> tuple[int, ...]:
+        """``(H, W, C)`` of a dataset whose images have one shape.
+
+        Raises:
+          ValueError: the options or the files decide about the shape.
+        """
+        if self.image_shape is None:
+            raise ValueError(f"{self.name}: its images have no shape of their own.")
+        return self.image_shape
+
+    @property
     def factor_names(self) -> tuple[str, ...]:
         """Names of the factors."""
         return tuple(self.factors)
@@ -152,7 +165,26 @@ class DatasetDescription:
         return Dataset(self.name, images=images, **{**described, **fields})
 
 
-def define(**fields: Any) -> Callable[[Callable[..., Dataset]], Callable[..., Dataset]]:
+class DatasetFunction(Protocol, Generic[_Options, _Dataset]):
+    """A function that returns a dataset, with its description."""
+
+    __name__: str
+    description: DatasetDescription
+
+    def __call__(
+        self, *args: _Options.args, **options: _Options.kwargs
+    ) -> _Dataset: ...
+
+
+class DatasetDecorator(Protocol):
+    """Gives a dataset function its description, and keeps its signature."""
+
+    def __call__(
+        self, function: Callable[_Options, _Dataset], /
+    ) -> DatasetFunction[_Options, _Dataset]: ...
+
+
+def define(**fields: Any) -> DatasetDecorator:
     """Returns a decorator that gives a dataset function its description.
 
     The function takes ``data_dir=None``, ``split="train"`` and its options by keyword.
@@ -161,7 +193,9 @@ def define(**fields: Any) -> Callable[[Callable[..., Dataset]], Callable[..., Da
       **fields: those of :class:`DatasetDescription`, except ``name``.
     """
 
-    def decorate(function: Callable[..., Dataset]) -> Callable[..., Dataset]:
+    def decorate(
+        function: Callable[_Options, _Dataset],
+    ) -> DatasetFunction[_Options, _Dataset]:
         description = DatasetDescription(name=function.__name__, **fields)
         return _DATASETS.add(function, description)
 
@@ -182,7 +216,7 @@ def describe(name: str) -> DatasetDescription:
     return find(name, "data.describe").description
 
 
-def find(name: str, function: str) -> Callable[..., Dataset]:
+def find(name: str, function: str) -> DatasetFunction[..., Dataset]:
     """Returns the dataset function of that name, which has a description.
 
     Args:

@@ -1,16 +1,16 @@
 """The class of all datasets: images and factors by index."""
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self
 
 import jax
 import numpy as np
+import numpy.typing as npt
 from jax.typing import ArrayLike
 
 from disentangle_jax.data.noise import Noise, add_noise
 from disentangle_jax.data.pairing import Combinations, Pairs, pair_factors
-from disentangle_jax.data.resizing import area_average
+from disentangle_jax.data.resizing import Pixels, area_average
 from disentangle_jax.data.splits import split_indices
 from disentangle_jax.types import unknown_name
 
@@ -21,6 +21,12 @@ def generator(words: Sequence[int]) -> np.random.Generator:
 
 
 _draw_partners = jax.jit(pair_factors, static_argnums=2, static_argnames=("k",))
+
+
+class Shrink(Protocol):
+    """Returns images, ``[n, H, W, C]`` NumPy or JAX, at the size of a dataset."""
+
+    def __call__(self, images: Pixels, /) -> Pixels: ...
 
 
 class Sample(NamedTuple):
@@ -106,7 +112,7 @@ class Dataset:
                 f"{self.factor_names} and {self.factor_sizes}."
             )
         if self._table is not None:
-            self._check_table()
+            self._check_table(self._table)
             self._length = len(self._table)
         elif self.factor_sizes:
             self._length = int(np.prod(self.factor_sizes)) * copies
@@ -117,15 +123,15 @@ class Dataset:
                 "Dataset: `length` must be given where there are no factors."
             )
         self.indices = np.arange(self._length)
-        self._member = None
-        self._found = None
-        self.shrink = lambda images: images
+        self._member: np.ndarray | None = None
+        self._found: Combinations | None = None
+        self.shrink: Shrink = lambda images: images
 
-    def _check_table(self) -> None:
+    def _check_table(self, table: np.ndarray) -> None:
         """Raises where factor values lie outside their sizes: arrays are indexed."""
-        if self.continuous or not self._table.size:
+        if self.continuous or not table.size:
             return
-        lowest, highest = self._table.min(0), self._table.max(0)
+        lowest, highest = table.min(0), table.max(0)
         for name, size, low, high in zip(
             self.factor_names, self.factor_sizes, lowest, highest
         ):
@@ -182,14 +188,14 @@ class Dataset:
         images = self.noisy_images(flat, flat[:, None])
         return images.reshape(*indices.shape, *self.image_shape)
 
-    def noisy_images(self, indices: np.ndarray, seeds: ArrayLike) -> np.ndarray:
+    def noisy_images(self, indices: np.ndarray, seeds: npt.ArrayLike) -> np.ndarray:
         """Returns images of valid ``indices [n]``, noise by ``seeds [n, words]``."""
         images = self._images(indices)
         if self.noise is not None and len(indices):
             images = add_noise(self.noise, images, seeds)
         return self.shrink(images)
 
-    def resized(self, size: int) -> "Dataset":
+    def resized(self, size: int) -> Self:
         """Returns the dataset with images of ``size``×``size`` pixels, area averages.
 
         Noise is drawn before the images are resized.
@@ -209,7 +215,11 @@ class Dataset:
             return self
         other = self.narrow(self.indices)
         other.image_shape = (size, size, channels)
-        other.shrink = functools.partial(area_average, size=size)
+
+        def shrink(images: Pixels) -> Pixels:
+            return area_average(images, size)
+
+        other.shrink = shrink
         return other
 
     def factors(self, indices: ArrayLike) -> np.ndarray:
@@ -254,26 +264,27 @@ class Dataset:
         places = np.ravel_multi_index(tuple(factors.T), self.factor_sizes)
         if self._table is None:
             return (places * self.copies).reshape(shape)
-        rows, known = self._combinations().rows(places)
+        combinations = self._combinations(self._table)
+        rows, known = combinations.rows(places)
         if not known.all():
             raise ValueError(
                 f"Dataset.index_of: `factors` must be combinations that {self.name} "
-                f"holds ({len(self._combinations())} of {int(np.prod(sizes))}), got "
+                f"holds ({len(combinations)} of {int(np.prod(sizes))}), got "
                 f"{factors[~known][0].tolist()}, which it does not."
             )
         return rows.reshape(shape)
 
-    def _combinations(self) -> Combinations:
+    def _combinations(self, table: np.ndarray) -> Combinations:
         if self.continuous:
             raise ValueError(
                 f"Dataset: images of {self.name} cannot be found by their factors, "
                 "which are continuous; pairs and interventions need labels."
             )
         if self._found is None:
-            self._found = Combinations(self._table, self.factor_sizes)
+            self._found = Combinations(table, self.factor_sizes)
         return self._found
 
-    def split(self, split: str, *, recipe: str = "paper") -> "Dataset":
+    def split(self, split: str, *, recipe: str = "paper") -> Self:
         """Returns the dataset narrowed to a part of ``data.split_indices``.
 
         Args:
@@ -287,7 +298,7 @@ class Dataset:
             raise unknown_name("data.load", "split", split, [*parts, "all"])
         return self.narrow(parts[split])
 
-    def split_train(self, split: str) -> "Dataset":
+    def split_train(self, split: str) -> Self:
         """Narrows a dataset whose publisher ships a separate test part.
 
         Args:
@@ -303,7 +314,7 @@ class Dataset:
         train, validation = np.split(order, [len(order) - len(order) // 10])
         return self.narrow(np.sort(train if split == "train" else validation))
 
-    def narrow(self, indices: ArrayLike) -> "Dataset":
+    def narrow(self, indices: ArrayLike) -> Self:
         """Returns the dataset that draws only from ``indices [m]`` (not renumbered)."""
         indices = self._checked("Dataset.narrow", indices).ravel()
         if not len(indices):
@@ -315,7 +326,7 @@ class Dataset:
         other.__dict__.update(self.__dict__, indices=indices, _member=None)
         return other
 
-    def keep(self, **values: Iterable[int]) -> "Dataset":
+    def keep(self, **values: Iterable[int]) -> Self:
         """Returns the dataset narrowed to images whose factors have the given values.
 
         ``dataset.keep(shape=[0, 1], scale=range(3))``.
@@ -323,7 +334,7 @@ class Dataset:
         chosen = self._matches("Dataset.keep", values).all(0)
         return self.narrow(self.indices[chosen])
 
-    def drop(self, **values: Iterable[int]) -> "Dataset":
+    def drop(self, **values: Iterable[int]) -> Self:
         """Returns the dataset without the images that have any of the given values.
 
         ``shapes.drop(shape=[2])`` has no spheres; ``shapes.drop(orientation=[0, 1, 13,
@@ -332,7 +343,7 @@ class Dataset:
         chosen = self._matches("Dataset.drop", values).any(0)
         return self.narrow(self.indices[~chosen])
 
-    def drop_combination(self, **values: Iterable[int]) -> "Dataset":
+    def drop_combination(self, **values: Iterable[int]) -> Self:
         """Returns the dataset without the images that have *all* the given values.
 
         ``digits.drop_combination(label=[7], thickness=[3])`` has thick digits and
@@ -366,7 +377,7 @@ class Dataset:
             matches[row] = np.isin(factors[:, column], allowed)
         return matches
 
-    def add_factor(self, name: str, values: ArrayLike) -> "Dataset":
+    def add_factor(self, name: str, values: ArrayLike) -> Self:
         """Returns the dataset with one more factor, measured on its images.
 
         For example, the stroke width of digits, so that its combinations with the
@@ -415,11 +426,12 @@ class Dataset:
         first = self.indices[np.asarray(rows)]
         second, changed = self.partners(partner_key, first, k)
         words = tuple(np.asarray(jax.random.key_data(key)).tolist())
-        images = [
+        image, partner = (
             self.noisy_images(row, [(*words, half, place) for place in range(n)])
             for half, row in enumerate((first, second))
-        ]
-        return Pairs(*images, self.factors(first), self.factors(second), changed)
+        )
+        factors = self.factors(first), self.factors(second)
+        return Pairs(image, partner, *factors, changed)
 
     def partners(
         self, key: jax.Array, indices: np.ndarray, k: int | str = "uniform"
@@ -441,7 +453,7 @@ class Dataset:
                 f"Dataset.partners: needs factors, and {self.name} has none. Use for "
                 "example rendered_shapes3d or dsprites."
             )
-        table = None if self.is_grid else self._combinations()
+        table = None if self._table is None else self._combinations(self._table)
         factors = self.factors(indices)
         second = np.zeros_like(indices)
         changed = np.zeros(factors.shape, bool)

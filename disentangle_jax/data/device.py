@@ -97,13 +97,14 @@ def _stored_images(
 ) -> tuple[Callable[[jax.Array, dict], jax.Array], dict]:
     """Returns ``(index, arrays) -> images`` as they are stored, and the arrays."""
     shape = dataset.stored_shape
-    if dataset.render is not None:
+    render = dataset.render
+    if render is not None:
 
         def rendered(index: jax.Array, arrays: dict) -> jax.Array:
             del arrays
             factors = jnp.stack(jnp.unravel_index(index, dataset.factor_sizes), axis=-1)
             # Every pixel would otherwise divide the index again.
-            return dataset.render(stored(factors, index[0] >= 0))
+            return render(stored(factors, index[0] >= 0))
 
         return rendered, {}
     if dataset.packed is not None:
@@ -172,6 +173,7 @@ def _check_partners(dataset: Dataset, k: int | str) -> None:
     if k not in ("uniform", "laplace"):
         # The coefficient of t^k in the product over factors of 1 + t (A − 1), with A
         # the sum along a factor: how many images differ in exactly k factors.
+        k = int(k)
         differing = [inside] + [np.zeros_like(inside)] * k
         for axis in range(inside.ndim):
             moved = [d.sum(axis, keepdims=True) - d for d in differing[:-1]]

@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,14 +25,24 @@ def prepared_folder(
     return versions[-1].parent if versions else None
 
 
-def _feature(example: dict, key: str) -> int:
+def _feature(example: Any, key: str) -> int:
     """Returns a feature; ``a/b`` is feature b of the group a."""
     for name in key.split("/"):
         example = example[name]
     return example
 
 
-def _columns(source: Sequence, keys: Sequence[str]) -> np.ndarray:
+class _Source(Protocol):
+    """What TFDS returns as a data source."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int) -> dict[str, Any]: ...
+
+    def __getitems__(self, places: Sequence[int]) -> Sequence[dict[str, Any]]: ...
+
+
+def _columns(source: _Source, keys: Sequence[str]) -> np.ndarray:
     rows = np.empty((len(source), len(keys)), np.int64)
     for start in range(0, len(source), 1024):
         places = range(start, min(start + 1024, len(source)))
@@ -55,6 +66,10 @@ def load_prepared(
 
     folder = prepared_folder(description, data_dir)
     layout = description.tfds
+    if folder is None or layout is None:
+        raise FileNotFoundError(
+            f"data.load: TensorFlow Datasets has not prepared {description.name}."
+        )
     builder = tfds.builder_from_directory(folder)
     if builder.info.file_format.value != "array_record":
         raise ValueError(
@@ -63,19 +78,19 @@ def load_prepared(
             f"-m disentangle_jax.data.prepare {description.name} --tfds --data_dir=…"
         )
     names, sizes = description.factor_names, description.factor_sizes
-    keys = layout.keys
+    keys: Sequence[str] = [f"label_{name}" for name in names]
     if layout.attributes:
         # In alphabetical order, as in the published list; TFDS does not order them.
         names = tuple(sorted(builder.info.features[layout.attributes]))
         sizes = (2,) * len(names)
         keys = [f"{layout.attributes}/{name}" for name in names]
-    elif keys is None:
-        keys = [f"label_{name}" for name in names]
+    elif layout.keys is not None:
+        keys = layout.keys
     published_parts = len(layout.parts) > 1 and layout.assemble is None
     parts = layout.parts
     if published_parts:
-        known = {"validation": ("train",), **{part: (part,) for part in parts}}
-        known["all"] = parts
+        known: dict[str, tuple[str, ...]] = {part: (part,) for part in parts}
+        known = {"validation": ("train",), **known, "all": parts}
         if split not in known:
             raise unknown_name("data.load", "split", split, known)
         parts = known[split]
@@ -94,7 +109,8 @@ def load_prepared(
         )
         return np.stack([layout.fit(example["image"]) for example in examples])
 
-    table, order = values, None
+    table: np.ndarray | None = values
+    order: np.ndarray | None = None
     if layout.assemble is not None:
         return layout.assemble(images(np.arange(starts[-1])), values).split(split)
     if not published_parts:

@@ -6,12 +6,12 @@ import numpy as np
 
 
 def grid_of(
-    path: pathlib.Path, classes: np.ndarray, published: tuple[int, ...]
+    path: pathlib.Path | str, classes: np.ndarray, published: tuple[int, ...]
 ) -> tuple[tuple[int, ...], np.ndarray | None, np.ndarray | None]:
     """Returns how a table of factor values fills a grid.
 
     Args:
-      path: the file, for error messages.
+      path: the file or argument, for error messages.
       classes: ``[N, K]`` values.
       published: factor sizes of the complete published dataset.
 

@@ -6,7 +6,7 @@ A method declares one input, training asks it for the batches. Yours is a subcla
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import jax
 import numpy as np
@@ -19,6 +19,18 @@ from disentangle_jax.data.text import Corpus
 
 Batch = dict[str, np.ndarray]
 Shapes = dict[str, jax.ShapeDtypeStruct]
+
+
+class StreamOptions(TypedDict):
+    """The arguments of `Input.stream` that `data.pipeline` takes, too."""
+
+    batch_size: int
+    seed: int
+    start_step: int
+    num_steps: int | None
+    prefetch: int
+    process_index: int
+    process_count: int
 
 
 class Input:
@@ -96,11 +108,18 @@ class Images(Input):
         shape = (batch_size, *dataset.image_shape)
         return {"image": jax.ShapeDtypeStruct(shape, "uint8")}
 
-    def stream(self, dataset, settings, **stream: int) -> Iterator[Batch]:
+    def stream(
+        self,
+        dataset: Dataset,
+        settings: Mapping[str, Any],
+        **stream: Unpack[StreamOptions],
+    ) -> Iterator[Batch]:
         batches = pipeline(dataset, **stream)
         return ({"image": batch["image"]} for batch in batches)
 
-    def on_device(self, dataset, settings) -> tuple[Draw, dict]:
+    def on_device(
+        self, dataset: Dataset, settings: Mapping[str, Any]
+    ) -> tuple[Draw, dict]:
         return device_sampler(dataset)
 
 
@@ -130,13 +149,20 @@ class ImagePairs(Input):
         image = Images().shapes(dataset, batch_size)["image"]
         return {"image": image, "image2": image}
 
-    def stream(self, dataset, settings, **stream: int) -> Iterator[Batch]:
+    def stream(
+        self,
+        dataset: Dataset,
+        settings: Mapping[str, Any],
+        **stream: Unpack[StreamOptions],
+    ) -> Iterator[Batch]:
         batches = pipeline(dataset, pairs=_changed(settings), **stream)
         return (
             {name: batch[name] for name in ("image", "image2")} for batch in batches
         )
 
-    def on_device(self, dataset, settings) -> tuple[Draw, dict]:
+    def on_device(
+        self, dataset: Dataset, settings: Mapping[str, Any]
+    ) -> tuple[Draw, dict]:
         return device_sampler(dataset, pairs=_changed(settings))
 
 
@@ -171,30 +197,17 @@ class LabelledImages(Input):
 
     def stream(
         self,
-        dataset,
-        settings,
-        *,
-        batch_size: int,
-        seed: int,
-        start_step: int,
-        process_index: int,
-        process_count: int,
-        **stream: int | None,
+        dataset: Dataset,
+        settings: Mapping[str, Any],
+        **stream: Unpack[StreamOptions],
     ) -> Iterator[Batch]:
-        rng = np.random.default_rng([seed, settings["num_labels"]])
+        batch_size, shard_index = stream["batch_size"], stream["process_index"]
+        rng = np.random.default_rng([stream["seed"], settings["num_labels"]])
         known = rng.choice(dataset.indices, settings["num_labels"], replace=False)
-        shard = batch_size // process_count
-        rows = np.arange(process_index * shard, (process_index + 1) * shard)
-        batches = pipeline(
-            dataset,
-            batch_size=batch_size,
-            seed=seed,
-            start_step=start_step,
-            process_index=process_index,
-            process_count=process_count,
-            **stream,
-        )
-        for step, batch in enumerate(batches, start_step):
+        shard = batch_size // stream["process_count"]
+        rows = np.arange(shard_index * shard, (shard_index + 1) * shard)
+        batches = pipeline(dataset, **stream)
+        for step, batch in enumerate(batches, stream["start_step"]):
             chosen = known[(step * batch_size + rows) % len(known)]
             yield {
                 "image": batch["image"],
@@ -224,19 +237,18 @@ class WordCounts(Input):
         shape = (batch_size, *dataset.image_shape)
         return {"counts": jax.ShapeDtypeStruct(shape, "uint16")}
 
-    def stream(self, dataset, settings, **stream: int) -> Iterator[Batch]:
+    def stream(
+        self,
+        dataset: Dataset,
+        settings: Mapping[str, Any],
+        **stream: Unpack[StreamOptions],
+    ) -> Iterator[Batch]:
         batches = pipeline(dataset, **stream)
         return ({"counts": batch["image"]} for batch in batches)
 
 
 def _wrong_kind(settings: Mapping[str, Any], needed: str, held: str) -> ValueError:
     return ValueError(f"needs {needed}, and {settings['name']} holds {held}.")
-
-
-def _changed(settings: Mapping[str, Any]) -> int | str:
-    """Returns how many factors differ in a pair."""
-    changed = settings["changed_factors"]
-    return int(changed) if changed.isdigit() else changed
 
 
 def _check_factors(dataset: Dataset, settings: Mapping[str, Any]) -> None:

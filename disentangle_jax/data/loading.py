@@ -3,6 +3,7 @@
 import inspect
 import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ def load(
     data_dir: str | os.PathLike | None = None,
     split: str = "train",
     split_recipe: str = "paper",
-    **options: object,
+    **options: Any,
 ) -> Dataset:
     """Returns a dataset by name.
 
@@ -82,7 +83,7 @@ def _call(
     function: Callable[..., Dataset],
     data_dir: str | os.PathLike | None,
     split: str,
-    options: dict[str, object],
+    options: dict[str, Any],
 ) -> Dataset:
     """Returns a dataset of its files, or of those that TensorFlow Datasets made."""
     try:

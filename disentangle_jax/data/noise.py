@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
-from jax.typing import ArrayLike
+import numpy.typing as npt
 
 from disentangle_jax.batching import in_batches
 
@@ -14,7 +14,7 @@ Noise = Callable[[jax.Array, jax.Array], jax.Array]
 _AT_ONCE = 64  # Images of one compiled call.
 
 
-def add_noise(noise: Noise, images: np.ndarray, seeds: ArrayLike) -> np.ndarray:
+def add_noise(noise: Noise, images: np.ndarray, seeds: npt.ArrayLike) -> np.ndarray:
     """Returns images with noise that is a function of their seeds alone.
 
     Args:
@@ -22,9 +22,9 @@ def add_noise(noise: Noise, images: np.ndarray, seeds: ArrayLike) -> np.ndarray:
       images: ``[n, H, W, C]``.
       seeds: ``[n, words]`` integers, the seed of each image.
     """
-    seeds = np.asarray(seeds).astype(np.uint32)
+    words = np.asarray(seeds).astype(np.uint32)
     return in_batches(
-        lambda rows: _seeded(noise)(seeds[rows], images[rows]),
+        lambda rows: _seeded(noise)(words[rows], images[rows]),
         np.arange(len(images)),
         _AT_ONCE,
     )

@@ -1,7 +1,7 @@
 """Makes a dataset of a user's own arrays: images, and a table of factors."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -84,12 +84,13 @@ def from_arrays(
                 f"each image, got {table.shape}."
             )
         table, sizes = _columns(source, table, factor_sizes)
+        kept: np.ndarray | None = table
         if np.issubdtype(table.dtype, np.integer):
-            sizes, table, order = grid_of(source, table, sizes)
+            sizes, kept, order = grid_of(source, table, sizes)
         if factor_names is None:
             factor_names = [f"factor_{k}" for k in range(len(sizes))]
         names = tuple(str(name) for name in factor_names)
-        fields = {"factor_names": names, "factor_sizes": sizes, "factor_table": table}
+        fields = {"factor_names": names, "factor_sizes": sizes, "factor_table": kept}
 
     def read(indices: np.ndarray) -> np.ndarray:
         rows = indices if order is None else order[indices]
@@ -134,7 +135,9 @@ def as_dataset(given: Any) -> Dataset:
     )
 
 
-def dataset(*, data_dir: str | None = None, split: str = "train", called: str = ""):
+def dataset(
+    *, data_dir: str | None = None, split: str = "train", called: str = ""
+) -> NoReturn:
     """Stands in a config for a dataset that was passed to ``training.prepare``."""
     raise ValueError(
         f"data.load: the run was trained on the dataset {called!r}, passed in "

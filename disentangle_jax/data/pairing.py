@@ -111,7 +111,7 @@ def pair_factors(
         many = jax.random.randint(count_key, (n, 1), 1, count)
         changes = jnp.where(jax.random.bernoulli(flip_key, 0.5, (n, 1)), many, 1)
     else:
-        changes = jnp.full((n, 1), k)
+        changes = jnp.full((n, 1), int(k))
     # A random order of the factors, with those that cannot change at the end.
     scores = jax.random.uniform(order_key, factors.shape) + ~movable[None]
     rank = jnp.argsort(jnp.argsort(scores, axis=-1), axis=-1)
@@ -157,7 +157,7 @@ def next_factors(
         moved.append(jax.random.categorical(keys[2 * column], scores))
         other = jnp.where(values == now, -jnp.inf, scores)
         forced.append(jax.random.categorical(keys[2 * column + 1], other))
-    moved, forced = jnp.stack(moved, axis=1), jnp.stack(forced, axis=1)
-    stays = (moved == factors).all(axis=1, keepdims=True)
+    new = jnp.stack(moved, axis=1)
+    stays = (new == factors).all(axis=1, keepdims=True)
     chosen = jnp.arange(count)[None] == place[:, None]
-    return jnp.where(stays & chosen, forced, moved).astype(jnp.int32)
+    return jnp.where(stays & chosen, jnp.stack(forced, axis=1), new).astype(jnp.int32)

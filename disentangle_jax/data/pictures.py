@@ -26,8 +26,8 @@ def _pool() -> futures.ThreadPoolExecutor:
 
 
 def read(
-    paths: Sequence[pathlib.Path],
-    shape: tuple[int, int, int],
+    paths: Sequence[pathlib.Path] | np.ndarray,
+    shape: tuple[int, ...],
     fit: Callable[[Image.Image], Image.Image] = lambda image: image,
 ) -> np.ndarray:
     """Reads images as uint8 ``[n, H, W, C]``.

@@ -14,7 +14,12 @@ import pathlib
 import sys
 
 from disentangle_jax.data import publisher_files
-from disentangle_jax.data.catalogue import DatasetDescription, describe, names
+from disentangle_jax.data.catalogue import (
+    DatasetDescription,
+    TfdsLayout,
+    describe,
+    names,
+)
 from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.data.loading import load
 from disentangle_jax.data.streaming import import_tensorflow
@@ -29,8 +34,8 @@ def table() -> str:
     for name in names():
         entry = describe(name)
         fetch = entry.fetch or "nothing: it is generated"
-        cells = (f"`{name}`", entry.factor_text, entry.size_text, entry.licence, fetch)
-        cells += (entry.files or "–",)
+        cells = [f"`{name}`", entry.factor_text, entry.size_text, entry.licence, fetch]
+        cells.append(entry.files or "–")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -52,7 +57,9 @@ def _unpack(description: DatasetDescription, folder: pathlib.Path) -> None:
         publisher_files.write_unpacked(unpacked, *compressed)
 
 
-def _write_tfds(description: DatasetDescription, folder: pathlib.Path) -> None:
+def _write_tfds(
+    description: DatasetDescription, layout: TfdsLayout, folder: pathlib.Path
+) -> None:
     """Writes a dataset with our builder or TFDS's own, which may download files."""
     import_tensorflow()
     import tensorflow_datasets as tfds
@@ -67,7 +74,7 @@ def _write_tfds(description: DatasetDescription, folder: pathlib.Path) -> None:
     if name in tfds_builders.BUILDERS:
         builder = tfds_builders.BUILDERS[name](**place)
     else:
-        builder = tfds.builder(description.tfds.builder, **place)
+        builder = tfds.builder(layout.builder, **place)
     try:
         builder.download_and_prepare(download_config=settings)
     except Exception as error:  # A failed download raises one of many types.
@@ -115,7 +122,7 @@ def prepare(
                 "out --tfds."
             )
         publisher_files.check_writable(folder)
-        _write_tfds(description, folder)
+        _write_tfds(description, description.tfds, folder)
         dataset = load(name, data_dir=folder, split="all")
     return dataset
 

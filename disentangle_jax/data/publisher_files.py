@@ -8,7 +8,7 @@ import tempfile
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO
+from typing import IO, Literal
 
 import numpy as np
 
@@ -175,7 +175,7 @@ def read_npz_member(
     return shape, dtype, pieces()
 
 
-def read_npy(path: pathlib.Path, mmap_mode: str | None = None) -> np.ndarray:
+def read_npy(path: pathlib.Path, mmap_mode: Literal["r"] | None = None) -> np.ndarray:
     """Returns the array of an npy file, without pickles."""
     with regular(path).open("rb") as file:
         if file.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
@@ -183,7 +183,7 @@ def read_npy(path: pathlib.Path, mmap_mode: str | None = None) -> np.ndarray:
     return np.load(path, mmap_mode=mmap_mode)
 
 
-def read_npy_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
+def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
     """Returns ``(shape, by columns, dtype)`` and leaves the file at the data."""
     version = np.lib.format.read_magic(file)
     if version == (1, 0):

@@ -105,7 +105,8 @@ def relation_table(
             f"{arities}."
         )
     arity = next(iter(arities.values()))
-    rows, widths = [], {}
+    rows: list[dict[tuple[int, ...], tuple[int, ...]]] = []
+    widths: dict[int, str] = {}
     for relation in relations:
         own = {}
         for place in np.ndindex(*(len(combinations),) * arity):
@@ -139,8 +140,9 @@ def relation_table(
             )
         operators = np.array(
             [
-                _numbers(r.name, (), (r.operator,), combinations, sizes)[0]
+                _numbers(r.name, (), r.operator, combinations, sizes)[0]
                 for r in relations
+                if r.operator is not None
             ],
             np.int32,
         )

@@ -45,7 +45,7 @@ def _images(
 ) -> np.ndarray:
     """Renders on the CPU, so that the accelerator that trains is not interrupted."""
     if not len(indices):
-        return np.zeros((0, *description.image_shape), np.uint8)
+        return np.zeros((0, *description.fixed_shape), np.uint8)
     factors = np.stack(np.unravel_index(indices, description.factor_sizes), axis=-1)
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         return in_batches(render, factors, _CHUNK)

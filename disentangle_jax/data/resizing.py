@@ -1,13 +1,17 @@
 """Resizes images: in the two ways that the papers use, and by averaging areas."""
 
+from typing import TypeVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from disentangle_jax.types import unknown_name
 
+Pixels = TypeVar("Pixels", np.ndarray, jax.Array)
 
-def area_average(images: np.ndarray | jax.Array, size: int) -> np.ndarray | jax.Array:
+
+def area_average(images: Pixels, size: int) -> Pixels:
     """Returns uint8 images ``[n, size, size, C]``, each pixel the mean of its area.
 
     NumPy and JAX arrays give the same values.

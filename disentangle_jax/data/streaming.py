@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
 
 import jax
 import numpy as np
@@ -20,7 +22,7 @@ class _BatchOrder:
         self._batch_size = batch_size
         self._seed = seed
         self.steps_per_epoch = len(indices) // batch_size
-        self._epoch = None, None
+        self._epoch: tuple[int, np.ndarray] = -1, indices
 
     def _permutation(self, epoch: int) -> np.ndarray:
         cached, order = self._epoch
@@ -36,7 +38,7 @@ class _BatchOrder:
         return self._permutation(epoch)[start : start + self._batch_size]
 
 
-def import_tensorflow():
+def import_tensorflow() -> ModuleType:
     """Imports TensorFlow for input only, without access to accelerators."""
     # Input needs neither its log messages nor its oneDNN kernels.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -111,8 +113,8 @@ def pipeline(
         rngs = (generator((*words, 1)) for words in seeds)
         return np.stack([transform(one, rng) for one, rng in zip(image, rngs)])
 
-    def make_batch(step: np.int64) -> list[np.ndarray]:
-        step = int(step)
+    def make_batch(at: np.int64) -> list[np.ndarray]:
+        step = int(at)
         whole = order(step)
         batch = [read(whole[mine], step, 0), whole[mine]]
         if pairs is not None:
@@ -135,7 +137,7 @@ def pipeline(
     shapes = [(shard, *dataset.image_shape), (shard,)] * (len(names) // 2)
     dtypes = [array.dtype for array in make_batch(np.int64(start_step))]
 
-    def load(step: "tf.Tensor") -> dict[str, "tf.Tensor"]:
+    def load(step: Any) -> dict[str, Any]:
         arrays = tf.numpy_function(checked_batch, [step], dtypes)
         for array, shape in zip(arrays, shapes):
             array.set_shape(shape)

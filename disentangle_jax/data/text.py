@@ -56,14 +56,20 @@ class Corpus(Dataset):
         self.classes = classes
         self.topics = topics
         self.proportions = proportions
-        labelled = labels is not None
+        names: tuple[str, ...] = ()
+        sizes: tuple[int, ...] = ()
+        table = None
+        if labels is not None:
+            if classes is None:
+                raise ValueError("Corpus: `classes` must name the classes of `labels`.")
+            names, sizes, table = (label,), (len(classes),), labels[:, None]
         super().__init__(
             name,
             image_shape=(len(self.vocabulary),),
             images=lambda indices: counts[indices].toarray().astype(np.uint16),
-            factor_names=(label,) if labelled else (),
-            factor_sizes=(len(classes),) if labelled else (),
-            factor_table=labels[:, None] if labelled else None,
+            factor_names=names,
+            factor_sizes=sizes,
+            factor_table=table,
             length=counts.shape[0],
         )
 

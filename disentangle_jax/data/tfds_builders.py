@@ -16,7 +16,10 @@ from disentangle_jax.data.loading import load
 _CHUNK = 256
 
 
-class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+# TFDS has no types, so that mypy does not know the keyword of its base class.
+class _Builder(  # type: ignore[call-arg]
+    tfds.core.GeneratorBasedBuilder, skip_registration=True
+):
     """Writes one of our datasets; the publisher's files are its manual directory."""
 
     VERSION = tfds.core.Version("1.0.0")
@@ -72,5 +75,5 @@ def _builder(description: DatasetDescription) -> type[_Builder]:
 BUILDERS = {
     name: _builder(describe(name))
     for name in names()
-    if describe(name).tfds is not None and not describe(name).tfds.builder
+    if (layout := describe(name).tfds) is not None and not layout.builder
 }

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from disentangle_jax import losses, metrics
@@ -59,14 +60,17 @@ class Codes:
 
     def evaluate(self, model: Trained, seen: Seen) -> Evaluated:
         run, settings = self._run, self._run.config.eval
-        arrays, scores, errors = {}, {}, {}
-        details = {}
+        arrays: dict[str, np.ndarray] = {}
+        scores: dict[str, metrics.Score] = {}
+        details: dict[str, Any] = {}
         if model.shows_images:
             details["inactive_latents"] = inactive_latents(seen.posterior)
             arrays["traversals"] = traversals(model, seen.codes)
             if seen.posterior.log_var is not None:
                 # Topic models have another prior, and report their KL themselves.
-                arrays["kl"] = kl = _kl_per_latent(seen.posterior)
+                arrays["kl"] = kl = _kl_per_latent(
+                    seen.posterior.mean, seen.posterior.log_var
+                )
                 active = int((kl > _ACTIVE_NATS).sum())
                 for name, value in (("kl", kl.sum()), ("kl_active", active)):
                     scores[name] = metrics.Score({name: float(value)}, {})
@@ -92,7 +96,7 @@ class Codes:
     ) -> tuple[dict[str, metrics.Score], dict[str, str]]:
         """Returns scores of latent variables of such sizes, and why some failed."""
         codes, codes_test = seen.split(seen.codes)
-        labelled = {}
+        labelled: dict[str, Any] = {}
         if self._run.test_set.factor_sizes:
             factors, factors_test = seen.split(seen.factors)
             labelled = {
@@ -160,9 +164,8 @@ def _interventions(model: Trained) -> tuple[Callable, _Encoded] | None:
     return lambda codes: codes, _Encoded(model)
 
 
-def _kl_per_latent(posterior: Posterior) -> np.ndarray:
+def _kl_per_latent(mean: jax.Array, log_var: jax.Array) -> np.ndarray:
     """Returns ``[D]`` mean KL divergences of the continuous latents, in nats."""
-    mean, log_var = posterior.mean, posterior.log_var
     mean = mean[:, : log_var.shape[1]]  # Discrete variables come last.
     return np.asarray(losses.gaussian_kl_per_dim(mean, log_var)).mean(axis=0)
 
@@ -174,7 +177,8 @@ def inactive_latents(posterior: Posterior) -> list[int]:
       posterior: of test images.
     """
     if posterior.log_var is not None:
-        return np.flatnonzero(_kl_per_latent(posterior) <= _ACTIVE_NATS).tolist()
+        kl = _kl_per_latent(posterior.mean, posterior.log_var)
+        return np.flatnonzero(kl <= _ACTIVE_NATS).tolist()
     deviation = posterior.mean.std(axis=0)
     small = deviation <= _ACTIVE_DEVIATION * deviation.max()
     return np.flatnonzero(small).tolist()

@@ -1,8 +1,9 @@
 """Evaluator of discrete variables: images of each class, and of continuous latents."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
+import jax
 import numpy as np
 
 from disentangle_jax import metrics
@@ -38,7 +39,7 @@ class DiscreteVariables:
         mean, log_var, _ = seen.posterior
         information = metrics.latent_information(
             mean[:_INFORMED, :dims],
-            log_var[:_INFORMED],
+            cast(jax.Array, log_var)[:_INFORMED],
             seed=int(self._run.config.eval.seed),
         )
         order = np.argsort(-information, kind="stable")

@@ -130,7 +130,7 @@ class Seen:
     @property
     def codes(self) -> np.ndarray:
         """``[N, D]`` codes (posterior means) of the test examples."""
-        return self.posterior.mean
+        return np.asarray(self.posterior.mean)
 
     @property
     def errors(self) -> dict[str, np.ndarray]:

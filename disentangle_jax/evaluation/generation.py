@@ -134,7 +134,7 @@ class Generation:
         )
 
 
-def chunk_labels(chunks: Sequence[int]) -> list[str]:
+def chunk_labels(chunks: Sequence[int] | np.ndarray) -> list[str]:
     """Returns ``z1-z3`` for a chunk of the first three variables, and so on."""
     ends = np.cumsum(chunks)
     return [
@@ -193,7 +193,7 @@ def fid_scores(
     count = run.config.eval.fid_images
     key = jax.random.key(run.config.eval.seed)
     groups = hybrid_groups(run)
-    codes = {
+    codes: dict[str, jax.Array | np.ndarray] = {
         "reconstruction": model.codes(run.test_set, reference.indices),
         "prior": model.prior(jax.random.fold_in(key, 0), count),
         "hybrid": sampling.hybrid(

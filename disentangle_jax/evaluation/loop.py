@@ -121,13 +121,14 @@ def _evaluate(
     for name, evaluator in evaluators.items():
         found = evaluator.evaluate(model, seen)
         entries = {key: _entry(score) for key, score in found.scores.items()}
-        for place, new in (
+        places: tuple[tuple[dict[str, Any], Mapping[str, Any]], ...] = (
             (scores["reconstruction"], found.reconstruction),
             (scores["metrics"], entries),
             (scores["errors"], found.errors),
             (scores, found.details),
             (arrays, found.arrays),
-        ):
+        )
+        for place, new in places:
             for key, value in new.items():
                 if key in place:
                     raise ValueError(

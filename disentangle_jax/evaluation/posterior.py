@@ -51,12 +51,11 @@ class PosteriorScores:
         self._seed = run.config.eval.seed
 
     def evaluate(self, model: Trained, seen: Seen) -> Evaluated:
-        mean, log_var, _ = seen.posterior
-        codes, codes_test = seen.split(mean)
+        mean, spread, _ = seen.posterior
+        codes, codes_test = seen.split(np.asarray(mean))
         arrays = {"codes": codes[:_KEPT_CODES].astype(np.float16)}
         values = {}
-        if log_var is not None:
-            log_var = seen.split(log_var)[0]
+        log_var = None if spread is None else seen.split(np.asarray(spread))[0]
         dependence = metrics.unsupervised(codes, log_var=log_var, seed=self._seed)
         values["tc_mean"] = dependence["gaussian_total_correlation"]
         if log_var is not None:

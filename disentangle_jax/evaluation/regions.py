@@ -6,7 +6,7 @@ Figs. 6-12.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -16,6 +16,7 @@ from disentangle_jax.evaluation.examples import Seen
 from disentangle_jax.evaluation.protocol import Evaluated, define
 from disentangle_jax.evaluation.sections import Section, Sheet, Table, in_rows
 from disentangle_jax.evaluation.trained import Trained
+from disentangle_jax.methods import AbsAE
 from disentangle_jax.training import Run
 
 ALPHAS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
@@ -43,8 +44,8 @@ class Regions:
     """
 
     def __init__(self, run: Run):
-        method = run.method
-        self._run, self._method, self._table = run, method, method.table
+        method = cast(AbsAE, run.method)
+        self._run, self._table = run, method.table
         self._densities = jax.jit(method.log_densities)
         self._draw = jax.jit(method.draw)
         self._relate, self._symbol = jax.jit(method.relate), jax.jit(method.symbol)
@@ -112,8 +113,9 @@ class _Test:
 
     def __init__(self, evaluator: Regions, model: Trained, seen: Seen):
         self._evaluator, self._model, self._seen = evaluator, model, seen
-        self._table = model.run.method.table
-        self._sizes = tuple(model.run.method.factor_sizes)
+        self._method = cast(AbsAE, model.run.method)
+        self._table = self._method.table
+        self._sizes = tuple(self._method.factor_sizes)
         self._images, self._codes = seen.images(), seen.codes
         self._regions = np.ravel_multi_index(tuple(seen.factors.T), self._sizes)
         self._rng = np.random.default_rng(model.run.config.eval.seed)
@@ -193,7 +195,7 @@ class _Test:
         shown = self._images[:_OUTLIERS]
         flat = shown.reshape(len(shown), -1)
         noise = self._rng.permuted(flat, axis=1).reshape(shown.shape)
-        outliers = self._log_densities(self._model.posterior(noise).mean)
+        outliers = self._log_densities(self._model.encode(noise))
         return _rows(metrics.outlier_rejection, densities, outliers)
 
     def _images_of(self) -> dict[str, np.ndarray]:
@@ -209,7 +211,7 @@ class _Test:
         others = _operands_of(rng, table, single[:, 0], starts)
         first = rng.choice(np.unique(np.concatenate(operands)[:, 0]), _SHOWN)
         chain, chain_others = data.random_chains(rng, table, first, _COMPOSED)
-        means = np.asarray(model.run.method.means(model.state))
+        means = np.asarray(self._method.means(model.state))
         return {
             "region_means": model.decode_all(means),
             "relation_strips": self._strips(single, starts, others),
@@ -262,7 +264,7 @@ def _operands_of(
     """Draws further operands, ``[N, 1]`` each, that relations are defined for."""
     others = np.zeros((table.arity - 1, len(first), 1), np.int32)
     if table.arity > 1:
-        defined = (table.targets >= 0).all(axis=-1)
+        defined = np.all(table.targets >= 0, axis=-1)
         for row, (number, start) in enumerate(zip(relation, first)):
             others[:, row, 0] = rng.choice(np.argwhere(defined[number, start]))
     return tuple(others)

@@ -100,7 +100,7 @@ class Responses:
         groups = single_dimensions(method.latent_groups, method.discrete)
         codes = seen.codes[:_CODES]
         matrix = latent_responses(
-            lambda z: model.posterior(model.decode_all(z)).mean,
+            lambda z: np.asarray(model.posterior(model.decode_all(z)).mean),
             codes,
             groups,
             np.random.default_rng(seed),

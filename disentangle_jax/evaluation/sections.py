@@ -115,7 +115,7 @@ class HeatMap(Section):
 class Bars(Section):
     """Bars in coloured groups, ``{group: heights}``, with a name per bar or none."""
 
-    bars: Mapping[str, Sequence[float]]
+    bars: Mapping[str, Sequence[float] | np.ndarray]
     x_name: str
     y_name: str
     names: Sequence[str] = ()
@@ -129,7 +129,9 @@ class Lines(Section):
     deviation to either side.
     """
 
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float] | np.ndarray]]
+    curves: Mapping[
+        str, tuple[Sequence[float] | np.ndarray, Sequence[float] | np.ndarray]
+    ]
     x_name: str
     y_name: str
 

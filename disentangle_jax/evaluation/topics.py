@@ -2,21 +2,22 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from disentangle_jax import losses, metrics, models, sampling
+from disentangle_jax import data, losses, metrics, models, sampling
 from disentangle_jax.batching import in_batches
 from disentangle_jax.evaluation.examples import Seen
 from disentangle_jax.evaluation.protocol import Evaluated, Number, define
 from disentangle_jax.evaluation.sections import Bars, HeatMap, Section, Table
 from disentangle_jax.evaluation.trained import Trained
-from disentangle_jax.methods import as_unit_interval
+from disentangle_jax.methods import TopicModel, as_unit_interval
 from disentangle_jax.training import Run
+from disentangle_jax.types import State
 
 _DRAWS = 4  # Draws of z for the bound of each document.
 _WORDS = 10  # Words that represent a topic.
@@ -74,13 +75,21 @@ class Topics:
     """
 
     def __init__(self, run: Run):
-        self._run, method = run, run.method
+        self._run, method = run, cast(TopicModel, run.method)
+        self._corpus = cast(data.Corpus, run.test_set)
+        self._reference = cast(data.Corpus, run.train_set)
         topics = sum(method.latent_groups)
 
-        def bound(key, state, counts, mean, log_var):
+        def bound(
+            key: jax.Array,
+            state: State,
+            counts: jax.Array,
+            mean: jax.Array,
+            log_var: jax.Array,
+        ) -> tuple[jax.Array, jax.Array]:
             x = as_unit_interval(counts)
 
-            def nll(key):
+            def nll(key: jax.Array) -> jax.Array:
                 z = sampling.reparameterize(key, mean, log_var)
                 return losses.multinomial_reconstruction(x, method.decode(state, z))
 
@@ -89,7 +98,7 @@ class Topics:
             kl = losses.gaussian_kl(mean, log_var, prior_log_var=prior_log_var)
             return errors, kl
 
-        def weights(state):
+        def weights(state: State) -> jax.Array:
             alone = method.decode(state, _PEAK * jnp.eye(topics))
             return alone - method.decode(state, jnp.zeros((topics, topics)))
 
@@ -98,12 +107,12 @@ class Topics:
         self._weights = jax.jit(weights, compiler_options=options)
 
     def evaluate(self, model: Trained, seen: Seen) -> Evaluated:
-        run, corpus, indices = self._run, self._run.test_set, seen.indices
+        run, corpus, indices = self._run, self._corpus, seen.indices
         groups, seed = run.method.latent_groups, run.config.eval.seed
         nll, kl = self._bounds(model, seen)
         mean, log_var = (np.asarray(a, np.float64) for a in seen.posterior[:2])
         weights = np.asarray(self._weights(model.state))
-        reference = run.train_set.counts[run.train_set.indices]
+        reference = self._reference.counts[self._reference.indices]
         coherence = metrics.npmi(weights, reference, count=_WORDS)
         some = slice(0, _INFORMED)
         information = metrics.latent_information(mean[some], log_var[some], seed=seed)
@@ -157,7 +166,7 @@ class Topics:
         """Returns reconstruction errors ``[N]`` and KLs ``[N]`` of the documents."""
         size = self._run.config.eval.batch_size
         key = jax.random.key(self._run.config.eval.seed)
-        mean, log_var, _ = seen.posterior
+        mean, log_var = seen.posterior.mean, cast(jax.Array, seen.posterior.log_var)
         starts = itertools.count(0, size)
 
         def batch(rows: np.ndarray) -> tuple[jax.Array, jax.Array]:
@@ -250,7 +259,7 @@ def _correlations(
     caption: str,
     values: list[list[float]],
     names: list[str],
-    groups: list[int] = (),
+    groups: Sequence[int] = (),
 ) -> HeatMap:
     matrix = np.asarray(values, float)
     return HeatMap(name, title, caption, matrix, names, names, True, groups)

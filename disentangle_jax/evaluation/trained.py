@@ -32,10 +32,12 @@ class Networks:
         likelihood = method.likelihood
         images = method.inputs.observation == "image"
 
-        def mean_image(logits):
+        def mean_image(logits: jax.Array) -> jax.Array:
             return jnp.clip(method.output(logits), 0.0, 1.0)
 
-        def encode(state, observations):
+        def encode(
+            state: State, observations: jax.Array
+        ) -> tuple[Posterior, dict[str, jax.Array]]:
             x = as_unit_interval(observations)
             posterior = method.encode(state, x)
             logits = method.decode(state, posterior.mean)
@@ -46,7 +48,7 @@ class Networks:
                 errors[likelihood.error] = likelihood.loss(x, logits)
             return posterior, errors
 
-        def decode(state, z):
+        def decode(state: State, z: jax.Array) -> jax.Array:
             logits = method.decode(state, z)
             if not images:
                 return method.output(logits)
@@ -89,7 +91,7 @@ class Trained(NamedTuple):
           images: uint8 images, or floats in [0, 1], which are rounded to them;
             documents are counts of words. Any number, in batches.
         """
-        return self.posterior(images).mean
+        return np.asarray(self.posterior(images).mean)
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Returns the uint8 images ``[B, H, W, C]`` of codes ``[B, D]``."""

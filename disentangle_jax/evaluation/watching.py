@@ -7,9 +7,11 @@ images, and the slower scores, follow when the run is evaluated.
 """
 
 import dataclasses
+from collections.abc import Callable, Mapping
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
 from disentangle_jax import data, metrics, rows, training
 from disentangle_jax.evaluation import protocol
@@ -29,11 +31,12 @@ def watch(run: Run) -> training.Watch | None:
     Its numbers are named ``eval/mig``, ``eval/kl``, ``eval/kl/z1`` and so on;
     ``eval/loss`` is the objective of one batch of validation images.
     """
-    return _Watch(run) if run.config.eval.every else None
+    dataset = run.validation_set  # None unless something is to be watched.
+    return None if dataset is None else _Watch(run, dataset)
 
 
 class _Watch:
-    def __init__(self, run: Run):
+    def __init__(self, run: Run, dataset: data.Dataset):
         settings = run.config.eval
         fast = [n for n in settings.scores if metrics.describe(n).cost == "fast"]
         fields = {
@@ -45,10 +48,10 @@ class _Watch:
         small = dataclasses.replace(
             run,
             config=rows.apply(run.config, fields),
-            test_set=run.validation_set,
+            test_set=dataset,
         )
         self._examples = Examples(small)
-        kept = _in_memory(run.validation_set, self._examples.indices)
+        kept = _in_memory(dataset, self._examples.indices)
         small = dataclasses.replace(small, test_set=kept)
         self._evaluators = {
             name: protocol.get(name)(small)
@@ -56,7 +59,7 @@ class _Watch:
             if protocol.describe(name).watched is not None
         }
         self._models, self._networks = small.models(), Networks(run.method)
-        self._loss = _validation_loss(run)
+        self._loss = _validation_loss(run, dataset)
 
     def __call__(
         self, state: State, lane: int
@@ -74,18 +77,18 @@ class _Watch:
                     score if key == score else f"{score}.{key}": float(value)
                     for key, value in values.items()
                 }
-            for array in protocol.describe(name).watched:
-                values = found.arrays.get(array)
-                if values is None:
+            for array in protocol.describe(name).watched or ():
+                shown = found.arrays.get(array)
+                if shown is None:
                     continue
-                if values.ndim == 1:
+                if shown.ndim == 1:
                     labels = latent_labels(own.method.latent_groups)
                     numbers |= {
                         f"{array}/{label}": float(value)
-                        for label, value in zip(labels, values)
+                        for label, value in zip(labels, shown)
                     }
                 else:
-                    images[array] = _tiled(values)
+                    images[array] = _tiled(shown)
         logged = {
             f"eval/{name}": value
             for name, value in numbers.items()
@@ -94,12 +97,14 @@ class _Watch:
         return logged, images
 
 
-def _validation_loss(run: Run):
+def _validation_loss(
+    run: Run, dataset: data.Dataset
+) -> Callable[[State, Mapping[str, float]], jax.Array]:
     """Returns ``(state, hyper) -> loss``, the objective of a fixed batch.
 
     The batch is that of a training step, but of validation images.
     """
-    dataset, settings = run.validation_set, dict(run.config.data)
+    settings = dict(run.config.data)
     settings["num_labels"] = min(settings["num_labels"], len(dataset.indices))
     stream = run.method.inputs.stream(
         dataset,
@@ -116,10 +121,10 @@ def _validation_loss(run: Run):
     key = jax.random.key(run.config.eval.seed)
 
     @jax.jit
-    def loss(state: State, hyper: dict[str, float]) -> jax.Array:
-        hyper = training.scheduled(run.config.train.schedules, hyper, state.step)
+    def loss(state: State, hyper: Mapping[str, float]) -> jax.Array:
+        now = training.scheduled(run.config.train.schedules, hyper, state.step)
         # The compiler leaves out the update, which nothing uses.
-        return run.method.step(key, state, batch, hyper)[1]["loss"]
+        return run.method.step(key, state, batch, now)[1]["loss"]
 
     return loss
 
@@ -128,7 +133,12 @@ def _in_memory(dataset: data.Dataset, indices: np.ndarray) -> data.Dataset:
     """Returns a dataset that holds the images of some indices, and has no others."""
     kept, ordered = dataset.narrow(indices), np.sort(indices)
     images = dataset.images(ordered)
-    kept.images = lambda wanted: images[np.searchsorted(ordered, wanted)]
+
+    def held(wanted: ArrayLike) -> np.ndarray:
+        return images[np.searchsorted(ordered, np.asarray(wanted))]
+
+    # Of this object alone, whose other methods read the images by it.
+    kept.images = held  # type: ignore[method-assign, assignment]
     return kept
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from disentangle_jax import distributions
-from disentangle_jax.types import unknown_name
+from disentangle_jax.types import Scalar, unknown_name
 
 
 class Concrete(NamedTuple):
@@ -24,7 +24,7 @@ class Concrete(NamedTuple):
 
     log_y: jax.Array
     logits: jax.Array
-    temperature: jax.Array
+    temperature: Scalar
 
     def log_posterior(self) -> jax.Array:
         """Log-density ``[B]`` of each draw under its own posterior."""

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import flax.linen as nn
 import jax
@@ -198,7 +198,7 @@ class AbsAE(Method):
     ) -> tuple[State, jax.Array]:
         """Updates encoder and decoder; also returns the error, a mean over pixels."""
 
-        def loss(encoder, decoder):
+        def loss(encoder: dict, decoder: dict) -> tuple[jax.Array, dict]:
             nets, left = self._training_networks(key, state, encoder, decoder)
             logits = nets.decode(nets.encode(x).mean)
             return self.likelihood.mean_over_pixels(x, logits).mean(), left
@@ -217,7 +217,7 @@ class AbsAE(Method):
         """Updates the relational learner after the warm-up; also returns its error."""
         prior = state.model_state[PRIOR]
 
-        def update(params, opt_state):
+        def update(params: Any, opt_state: Any) -> tuple[Any, Any, jax.Array]:
             error, grads = jax.value_and_grad(self._learner.loss)(params, key, prior)
             grads = jax.tree.map(lambda g: hyper["gamma"] * g, grads)
             rate = hyper["relation_learning_rate"]
@@ -240,7 +240,7 @@ class AbsAE(Method):
         further, further_loss = self.supervision(keys[0], state, batch, hyper)
         seen = jnp.concatenate([x, further])
 
-        def loss(encoder):
+        def loss(encoder: dict) -> tuple[jax.Array, tuple[Terms, jax.Array, dict]]:
             decoder = state.params["decoder"]
             nets, left = self._training_networks(keys[1], state, encoder, decoder)
             z = nets.encode(seen).mean
@@ -277,7 +277,7 @@ class AbsAE(Method):
             self.prior(keys[0], state, z.shape[0]),
         )
 
-        def loss(params):
+        def loss(params: dict) -> tuple[jax.Array, jax.Array]:
             game = losses.adversarial_prior_losses(
                 self._log_odds(params, jax.lax.stop_gradient(z)),
                 self._log_odds(params, drawn),
@@ -305,7 +305,7 @@ class AbsAE(Method):
         return self.training_networks(key, params, _statistics(state))
 
     def _log_odds(self, params: dict, z: jax.Array) -> jax.Array:
-        return self._discriminator.apply({"params": params}, z)
+        return cast(jax.Array, self._discriminator.apply({"params": params}, z))
 
     def networks(self, state: State) -> Networks:
         params = {**state.params["encoder"], "decoder": state.params["decoder"]}

@@ -1,6 +1,7 @@
 """Our variant of AbsAE that sees labelled images in every step."""
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,8 @@ import jax.numpy as jnp
 from disentangle_jax import losses
 from disentangle_jax.methods.absae import HYPERPARAMETERS, PRIOR, AbsAE, log_weights
 from disentangle_jax.methods.definition import Hyperparameter, define
-from disentangle_jax.methods.method import as_unit_interval
+from disentangle_jax.methods.method import Batch, Hyper, Terms, as_unit_interval
+from disentangle_jax.types import Scalar, State
 
 
 @define(
@@ -39,15 +41,17 @@ class AbsAELabelled(AbsAE):
         super().__post_init__()
         self.check_at_least(labelled_batch=1)
 
-    def supervision(self, key, state, batch, hyper):
+    def supervision(
+        self, key: jax.Array, state: State, batch: Batch, hyper: Hyper
+    ) -> tuple[jax.Array, Callable[[jax.Array], tuple[Scalar, Terms]]]:
         labelled, prior = batch["labelled"], state.model_state[PRIOR]
         which, where = jax.random.split(key)
-        known = jnp.minimum(labelled["count"], hyper["tau"].astype(jnp.int32))
+        known = jnp.minimum(labelled["count"], jnp.asarray(hyper["tau"], jnp.int32))
         shape = (self.labelled_batch,)
         chosen = jax.random.categorical(which, log_weights(known > 0), shape=shape)
         place = jax.random.randint(where, shape, 0, jnp.maximum(known[chosen], 1))
 
-        def loss(z):
+        def loss(z: jax.Array) -> tuple[jax.Array, Terms]:
             own = losses.relation_loss(
                 z, chosen, means=prior["means"], covariances=prior["covariances"]
             ).mean()

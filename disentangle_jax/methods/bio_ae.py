@@ -2,9 +2,12 @@
 
 import dataclasses
 
+import jax
+
 from disentangle_jax import losses
 from disentangle_jax.methods.definition import Hyperparameter, define
 from disentangle_jax.methods.gradient import GradientMethod
+from disentangle_jax.methods.method import Batch, Hyper, Networks, Terms
 
 
 @define(
@@ -24,7 +27,14 @@ class BioAE(GradientMethod):
     A step minimises :func:`losses.bio_ae`. Log-variances of the encoder are ignored.
     """
 
-    def loss(self, networks, key, step, batch, hyper):
+    def loss(
+        self,
+        networks: Networks,
+        key: jax.Array,
+        step: jax.Array,
+        batch: Batch,
+        hyper: Hyper,
+    ) -> tuple[jax.Array, Terms]:
         del key, step
         x = batch["image"]
         z = networks.encode(x).mean
@@ -36,5 +46,7 @@ class BioAE(GradientMethod):
             weights=networks.params,
             reconstruction=self.likelihood.mean_over_pixels,
             axis_name=self.axis_name,
-            **{name: hyper[name] for name in hyper if name != "learning_rate"},
+            lambda_nonnegative=hyper["lambda_nonnegative"],
+            lambda_activity=hyper["lambda_activity"],
+            lambda_weight=hyper["lambda_weight"],
         )

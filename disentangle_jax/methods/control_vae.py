@@ -1,6 +1,7 @@
 """ControlVAE: a VAE whose KL divergence a controller keeps at a set point."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,13 @@ import jax.numpy as jnp
 from disentangle_jax import losses
 from disentangle_jax.methods.definition import Hyperparameter, define
 from disentangle_jax.methods.gradient import GradientMethod
-from disentangle_jax.methods.method import Batch, Hyper, Terms, as_unit_interval
+from disentangle_jax.methods.method import (
+    Batch,
+    Hyper,
+    Terms,
+    as_unit_interval,
+    log_variances,
+)
 from disentangle_jax.types import State
 
 
@@ -54,7 +61,9 @@ class ControlVAE(GradientMethod):
             c_start=hyper["c_start"],
         )
 
-        def loss(params):
+        def loss(
+            params: Any,
+        ) -> tuple[jax.Array, tuple[Terms, losses.Controller, dict]]:
             nets, left = self.training_networks(key, params, state.model_state)
             posterior = nets.encode(x)
             z = self.draw_codes(key, posterior)
@@ -63,7 +72,7 @@ class ControlVAE(GradientMethod):
                 nets.decode(z),
                 z,
                 posterior.mean,
-                posterior.log_var,
+                log_variances(posterior),
                 reconstruction=self.likelihood.loss,
                 axis_name=self.axis_name,
             )

@@ -1,7 +1,7 @@
 """FactorVAE: an autoencoder and a critic that are trained in turn."""
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from disentangle_jax.methods.method import (
     Networks,
     Terms,
     as_unit_interval,
+    log_variances,
     new_state,
 )
 from disentangle_jax.types import State
@@ -82,7 +83,9 @@ class FactorVAE(Method):
         x = as_unit_interval(batch["image"])
         trained = x.shape[0] // self.batches
 
-        def autoencoder_loss(params):
+        def autoencoder_loss(
+            params: Any,
+        ) -> tuple[jax.Array, tuple[Terms, jax.Array, dict]]:
             nets, left = self.training_networks(key, params, state.model_state)
             posterior = nets.encode(x)
             z = self.draw_codes(draw_key, posterior)
@@ -92,7 +95,7 @@ class FactorVAE(Method):
                 nets.decode(first),
                 first,
                 posterior.mean[:trained],
-                posterior.log_var[:trained],
+                log_variances(posterior)[:trained],
                 critic_logits=self._log_odds(state.params["critic"], first),
                 gamma=hyper["gamma"],
                 reconstruction=self.likelihood.loss,
@@ -100,7 +103,7 @@ class FactorVAE(Method):
             )
             return loss, (terms, z, left)
 
-        def critic_loss(params, z):
+        def critic_loss(params: Any, z: jax.Array) -> jax.Array:
             joint = z[:trained]
             other = joint if self.batches == 1 else z[trained:]
             permuted = sampling.permute_dims(
@@ -143,4 +146,4 @@ class FactorVAE(Method):
 
     def _log_odds(self, params: dict, z: jax.Array) -> jax.Array:
         critic = models.FactorCritic(width=self.critic_width)
-        return critic.apply({"params": params}, z)
+        return cast(jax.Array, critic.apply({"params": params}, z))

@@ -2,9 +2,12 @@
 
 import dataclasses
 
+import jax
+
 from disentangle_jax import data, losses
 from disentangle_jax.methods.definition import Hyperparameter, define
 from disentangle_jax.methods.gradient import GradientMethod
+from disentangle_jax.methods.method import Batch, Hyper, Networks, Terms, log_variances
 
 
 @define(
@@ -40,7 +43,14 @@ class FewLabelsVAE(GradientMethod):
                 f"{latents} latents for {factors} factors."
             )
 
-    def loss(self, networks, key, step, batch, hyper):
+    def loss(
+        self,
+        networks: Networks,
+        key: jax.Array,
+        step: jax.Array,
+        batch: Batch,
+        hyper: Hyper,
+    ) -> tuple[jax.Array, Terms]:
         del step
         x = batch["image"]
         posterior = networks.encode(x)
@@ -50,7 +60,7 @@ class FewLabelsVAE(GradientMethod):
             networks.decode(z),
             z,
             posterior.mean,
-            posterior.log_var,
+            log_variances(posterior),
             beta=hyper["beta"],
             reconstruction=self.likelihood.loss,
             axis_name=self.axis_name,

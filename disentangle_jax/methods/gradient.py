@@ -31,7 +31,14 @@ class GradientMethod(Method):
     images as floats in [0, 1], and the hyperparameters; see :meth:`Method.step`.
     """
 
-    def loss(self, networks, key, step, batch, hyper) -> tuple[jax.Array, Terms]:
+    def loss(
+        self,
+        networks: Networks,
+        key: jax.Array,
+        step: jax.Array,
+        batch: Batch,
+        hyper: Hyper,
+    ) -> tuple[jax.Array, Terms]:
         raise NotImplementedError
 
     def init(self, key: jax.Array, batch: Batch) -> State:
@@ -44,7 +51,7 @@ class GradientMethod(Method):
     ) -> tuple[Any, dict, Terms]:
         batch = jax.tree.map(as_unit_interval, dict(batch))
 
-        def loss(params):
+        def loss(params: Any) -> tuple[jax.Array, tuple[Terms, dict]]:
             nets, left = self.training_networks(key, params, state.model_state)
             value, terms = self.loss(nets, key, state.step, batch, hyper)
             return value, (terms, left)
@@ -70,7 +77,14 @@ class GradientMethod(Method):
 class _OneObjective(GradientMethod):
     objective: Callable[..., tuple[jax.Array, Terms]]
 
-    def loss(self, networks, key, step, batch, hyper):
+    def loss(
+        self,
+        networks: Networks,
+        key: jax.Array,
+        step: jax.Array,
+        batch: Batch,
+        hyper: Hyper,
+    ) -> tuple[jax.Array, Terms]:
         draw_key, objective_key = jax.random.split(key)
         x = batch["image"]
         posterior = networks.encode(x)

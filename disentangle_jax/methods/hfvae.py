@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,15 @@ import numpy as np
 from disentangle_jax import distributions, losses
 from disentangle_jax.methods.definition import Hyperparameter, define
 from disentangle_jax.methods.gradient import GradientMethod
-from disentangle_jax.methods.method import Batch, Method, new_state
+from disentangle_jax.methods.method import (
+    Batch,
+    Hyper,
+    Method,
+    Networks,
+    Terms,
+    log_variances,
+    new_state,
+)
 from disentangle_jax.types import Posterior, State, check_groups, unknown_name
 
 # Name of the parameter that a learned correlation of the prior is computed from.
@@ -94,8 +102,8 @@ class HFVAE(GradientMethod):
         _ = self._groups, self._prior_correlation
         losses.with_density((), self.concrete_density)
 
-    @functools.cached_property
-    def discrete(self) -> tuple[int, ...]:
+    @functools.cached_property  # The model decides, not the class.
+    def discrete(self) -> tuple[int, ...]:  # type: ignore[override]
         return tuple(getattr(self.model, "discrete", ()))
 
     @property
@@ -103,7 +111,7 @@ class HFVAE(GradientMethod):
         return (1,) * self._dims + self.discrete
 
     @property
-    def evaluators(self) -> tuple[str, ...]:
+    def evaluators(self) -> tuple[str, ...]:  # type: ignore[override]
         return Method.evaluators + ("discrete_variables",) * bool(self.discrete)
 
     @property
@@ -138,13 +146,20 @@ class HFVAE(GradientMethod):
         params = {**state.params, _CORRELATION: jnp.zeros((self._dims, self._dims))}
         return new_state(params, state.model_state, self.optimizer.init(params))
 
-    def loss(self, networks, key, step, batch, hyper):
+    def loss(
+        self,
+        networks: Networks,
+        key: jax.Array,
+        step: jax.Array,
+        batch: Batch,
+        hyper: Hyper,
+    ) -> tuple[jax.Array, Terms]:
         del step
         x, temperature = batch["image"], hyper["temperature"]
         _check_temperature(temperature)
         normal_key, concrete_key = jax.random.split(key)
 
-        def draw_classes(logits):
+        def draw_classes(logits: jax.Array) -> list[jax.Array]:
             return [
                 _draw_log_concrete(
                     jax.random.fold_in(concrete_key, number),
@@ -155,7 +170,7 @@ class HFVAE(GradientMethod):
                 for number, part in enumerate(self._split(logits))
             ]
 
-        def classes(logits):
+        def classes(logits: jax.Array) -> jax.Array:
             return jnp.exp(jnp.concatenate(draw_classes(logits), axis=-1))
 
         # The encoder draws the classes itself: one forward and one backward pass.
@@ -164,7 +179,7 @@ class HFVAE(GradientMethod):
         z = code = self.draw_codes(normal_key, posterior)
         drawn = []
         if self.discrete:
-            logits = posterior.logits
+            logits = cast(jax.Array, posterior.logits)
             pairs = zip(draw_classes(logits), self._split(logits), strict=True)
             drawn = [losses.Concrete(*pair, temperature) for pair in pairs]
             code = jnp.concatenate([z, classes(logits)], axis=-1)
@@ -174,7 +189,7 @@ class HFVAE(GradientMethod):
             networks.decode(code),
             z,
             posterior.mean,
-            posterior.log_var,
+            log_variances(posterior),
             alpha=hyper["alpha"],
             beta=hyper["beta"],
             gamma=hyper["gamma"],
@@ -191,7 +206,7 @@ class HFVAE(GradientMethod):
 
     def _prior_terms(
         self, params: Any, z: jax.Array, drawn: list[losses.Concrete]
-    ) -> tuple[dict[str, jax.Array], jax.Array | float]:
+    ) -> tuple[dict[str, Any], jax.Array | float]:
         """Returns log-densities of a correlated prior, and a loss that fits it.
 
         The loss has the value 0, so that the objective stays Eq. 4, and a gradient with
@@ -218,7 +233,7 @@ class HFVAE(GradientMethod):
         classes = jnp.concatenate(
             [
                 jax.nn.one_hot(logits.argmax(axis=-1), logits.shape[-1])
-                for logits in self._split(posterior.logits)
+                for logits in self._split(cast(jax.Array, posterior.logits))
             ],
             axis=-1,
         )

@@ -4,12 +4,13 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
+from jax.typing import ArrayLike
 
 from disentangle_jax import data, losses, sampling
 from disentangle_jax.types import Posterior, State
@@ -158,8 +159,16 @@ class Method:
         del state
         return z
 
+    def codebook_values(self, state: State) -> jax.Array | None:
+        """Returns the values ``[D, V]`` of latents that take no others, ascending.
+
+        None, the default, for latents that take any value.
+        """
+        del state
+        return None
+
     def latent_values(
-        self, state: State, codes: jax.Array | None, steps: int
+        self, state: State, codes: ArrayLike | None, steps: int
     ) -> jax.Array:
         """Returns the values ``[D, S]`` that a traversal gives each latent.
 
@@ -168,10 +177,11 @@ class Method:
           codes: ``[N, D]`` codes; each latent runs from its minimum to its maximum
             over them in `steps` even steps. None for -2 … 2, two standard deviations
             of the prior.
-          steps: number of values. A method whose latents take a few values only
-            returns these instead.
+          steps: number of values; those of :meth:`codebook_values` replace them.
         """
-        del state
+        known = self.codebook_values(state)
+        if known is not None:
+            return known
         if codes is None:
             latents = sum(self.latent_groups)
             return jnp.tile(jnp.linspace(-2.0, 2.0, steps), (latents, 1))
@@ -320,6 +330,11 @@ def as_unit_interval(image: jax.Array) -> jax.Array:
     if image.dtype == jnp.uint16:
         return image.astype(jnp.float32)
     return image
+
+
+def log_variances(posterior: Posterior) -> jax.Array:
+    """Returns the log-variances, for losses that refuse a deterministic encoder."""
+    return cast(jax.Array, posterior.log_var)
 
 
 def new_state(params: Any, model_state: dict, opt_state: Any) -> State:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from disentangle_jax import data, losses
 from disentangle_jax.methods.definition import Hyperparameter, define
 from disentangle_jax.methods.gradient import GradientMethod
+from disentangle_jax.methods.method import Batch, Hyper, Networks, Terms, log_variances
 from disentangle_jax.types import Posterior
 
 _HYPERPARAMETERS = {
@@ -39,11 +40,19 @@ class AdaGVAE(GradientMethod):
     objective: ClassVar = staticmethod(losses.ada_gvae)
     distance: str = "symmetric_kl"
 
-    def loss(self, networks, key, step, batch, hyper):
+    def loss(
+        self,
+        networks: Networks,
+        key: jax.Array,
+        step: jax.Array,
+        batch: Batch,
+        hyper: Hyper,
+    ) -> tuple[jax.Array, Terms]:
         del step
         rows = batch["image"].shape[0]
         x = jnp.concatenate([batch["image"], batch["image2"]])
-        mean, log_var, _ = networks.encode(x)
+        posterior = networks.encode(x)
+        mean, log_var = posterior.mean, log_variances(posterior)
         mean1, log_var1, mean2, log_var2 = losses.ada_gvae_posteriors(
             mean[:rows],
             log_var[:rows],

@@ -1,6 +1,7 @@
 """Autoencoders with quantised codes: QLAE and Tripod."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ from flax.traverse_util import flatten_dict
 from disentangle_jax import losses
 from disentangle_jax.methods.definition import Hyperparameter, define
 from disentangle_jax.methods.gradient import GradientMethod
-from disentangle_jax.methods.method import Batch, Networks
+from disentangle_jax.methods.method import Batch, Hyper, Networks, Terms
 from disentangle_jax.types import Posterior, State, unknown_name
 
 
@@ -51,11 +52,8 @@ class Quantised(GradientMethod):
 
         return networks._replace(encode=encode)
 
-    def latent_values(
-        self, state: State, codes: jax.Array | None, steps: int
-    ) -> jax.Array:
-        """Returns the values ``[D, V]`` of the codebook, whatever the codes."""
-        del codes, steps
+    def codebook_values(self, state: State) -> jax.Array:
+        """Returns the values ``[D, V]`` of the codebook."""
         return self.codebook(state.params)
 
     def prior(self, key: jax.Array, state: State, n: int) -> jax.Array:
@@ -106,13 +104,15 @@ class QLAE(Quantised):
         params = {"autoencoder": state.params, "codebook": codebook}
         return state._replace(params=params, opt_state=self.optimizer.init(params))
 
-    def training_networks(self, key, params, model_state):
+    def training_networks(
+        self, key: jax.Array, params: Any, model_state: dict
+    ) -> tuple[Networks, dict]:
         networks, left = super().training_networks(
             key, params["autoencoder"], model_state
         )
         return networks._replace(params=params), left
 
-    def networks_at(self, params, model_state) -> Networks:
+    def networks_at(self, params: Any, model_state: dict) -> Networks:
         networks = super().networks_at(params["autoencoder"], model_state)
         return networks._replace(params=params)
 
@@ -124,7 +124,14 @@ class QLAE(Quantised):
         nearest = losses.nearest_values(codes, networks.params["codebook"])
         return codes, losses.straight_through(codes, nearest)
 
-    def loss(self, networks, key, step, batch, hyper):
+    def loss(
+        self,
+        networks: Networks,
+        key: jax.Array,
+        step: jax.Array,
+        batch: Batch,
+        hyper: Hyper,
+    ) -> tuple[jax.Array, Terms]:
         del key, step
         x = batch["image"]
         codes, z = self.quantise(networks, x)
@@ -185,7 +192,14 @@ class Tripod(Quantised):
         rounded = losses.round_to_levels(codes, levels=self.levels)
         return codes, losses.straight_through(codes, rounded)
 
-    def loss(self, networks, key, step, batch, hyper):
+    def loss(
+        self,
+        networks: Networks,
+        key: jax.Array,
+        step: jax.Array,
+        batch: Batch,
+        hyper: Hyper,
+    ) -> tuple[jax.Array, Terms]:
         del step
         x = batch["image"]
         codes, z = self.quantise(networks, x)

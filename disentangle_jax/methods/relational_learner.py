@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import cast
 
 import flax.linen as nn
 import jax
@@ -72,7 +73,7 @@ class RelationalLearner:
     ) -> jax.Array:
         """Returns codes ``[N, O, D]`` of the results for ``operands [N, D]``."""
         inputs = jnp.concatenate([*operands, symbol], axis=1)
-        found = self._network.apply({"params": params}, inputs)
+        found = cast(jax.Array, self._network.apply({"params": params}, inputs))
         return found.reshape(-1, self.table.outputs, self.latents)
 
     def examples(

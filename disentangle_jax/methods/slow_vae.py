@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from disentangle_jax import data, losses
 from disentangle_jax.methods.definition import Hyperparameter, define
 from disentangle_jax.methods.gradient import GradientMethod
+from disentangle_jax.methods.method import Batch, Hyper, Networks, Terms, log_variances
 from disentangle_jax.types import Posterior
 
 
@@ -33,19 +34,27 @@ class SlowVAE(GradientMethod):
 
     inputs = data.ImagePairs()
 
-    def loss(self, networks, key, step, batch, hyper):
+    def loss(
+        self,
+        networks: Networks,
+        key: jax.Array,
+        step: jax.Array,
+        batch: Batch,
+        hyper: Hyper,
+    ) -> tuple[jax.Array, Terms]:
         del step
         rows = batch["image"].shape[0]
         x = jnp.concatenate([batch["image"], batch["image2"]])
-        mean, log_var, _ = networks.encode(x)
+        posterior = networks.encode(x)
+        mean, log_var = posterior.mean, log_variances(posterior)
         # Each member of the pair has its own noise.
-        z = [
+        parts = [
             self.draw_codes(one, Posterior(mean[part], log_var[part]))
             for one, part in zip(
                 jax.random.split(key), (slice(rows), slice(rows, None)), strict=True
             )
         ]
-        z = jnp.concatenate(z)
+        z = jnp.concatenate(parts)
         return losses.slow_vae(
             x,
             networks.decode(z),

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from disentangle_jax.methods.method import Batch, Method, as_unit_interval
+from disentangle_jax.methods.method import Batch, Hyper, Method, Terms, as_unit_interval
 from disentangle_jax.types import Posterior, State
 
 
@@ -47,10 +47,14 @@ class Standardized:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.method, name)
 
-    def step(self, key, state, batch, hyper):
+    def step(
+        self, key: jax.Array, state: State, batch: Batch, hyper: Hyper
+    ) -> tuple[State, Terms]:
         return self.method.step(key, state, self._standardized(batch), hyper)
 
-    def gradients(self, key, state, batch, hyper):
+    def gradients(
+        self, key: jax.Array, state: State, batch: Batch, hyper: Hyper
+    ) -> tuple[Any, dict, Terms]:
         return self.method.gradients(key, state, self._standardized(batch), hyper)
 
     def encode(self, state: State, x: jax.Array) -> Posterior:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from disentangle_jax import data, distributions, losses
 from disentangle_jax.methods.definition import Hyperparameter, define
 from disentangle_jax.methods.gradient import GradientMethod
+from disentangle_jax.methods.method import Batch, Hyper, Networks, Terms, log_variances
 from disentangle_jax.types import State, check_groups
 
 _HYPERPARAMETERS = {
@@ -95,7 +96,14 @@ class TopicModel(GradientMethod):
             )
         return (1 - 1 / topics) / self.concentration
 
-    def loss(self, networks, key, step, batch, hyper):
+    def loss(
+        self,
+        networks: Networks,
+        key: jax.Array,
+        step: jax.Array,
+        batch: Batch,
+        hyper: Hyper,
+    ) -> tuple[jax.Array, Terms]:
         del step
         x = batch["counts"]
         posterior = networks.encode(x)
@@ -106,7 +114,7 @@ class TopicModel(GradientMethod):
             networks.decode(z),
             z,
             posterior.mean,
-            posterior.log_var,
+            log_variances(posterior),
             alpha=hyper["alpha"],
             beta=hyper["beta"],
             gamma=hyper["gamma"],

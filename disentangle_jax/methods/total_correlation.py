@@ -1,10 +1,14 @@
 """Methods that penalise the total correlation of the aggregate posterior."""
 
 import functools
+from collections.abc import Sequence
+
+import flax.linen as nn
+import optax
 
 from disentangle_jax import losses
 from disentangle_jax.methods.definition import Hyperparameter, define
-from disentangle_jax.methods.gradient import one_objective
+from disentangle_jax.methods.gradient import GradientMethod, one_objective
 
 
 @define(
@@ -16,15 +20,15 @@ from disentangle_jax.methods.gradient import one_objective
     reference='Chen et al., "Isolating Sources of Disentanglement in VAEs", Eq. 4',
 )
 def beta_tc_vae(
-    model,
-    optimizer,
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
     *,
-    likelihood,
-    axis_name,
-    dataset_size,
-    estimator="stratified",
-    kl="sampled",
-):
+    likelihood: losses.Likelihood,
+    axis_name: str | None,
+    dataset_size: int | None,
+    estimator: str = "stratified",
+    kl: str = "sampled",
+) -> GradientMethod:
     """Returns a beta-TCVAE, which weights the three parts of the KL divergence."""
     objective = functools.partial(
         losses.beta_tc_vae, dataset_size=dataset_size, estimator=estimator, kl=kl
@@ -40,8 +44,14 @@ def beta_tc_vae(
     reference='Achille and Soatto, "Information Dropout", Eq. 8',
 )
 def information_dropout(
-    model, optimizer, *, likelihood, axis_name, dataset_size, estimator="stratified"
-):
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
+    *,
+    likelihood: losses.Likelihood,
+    axis_name: str | None,
+    dataset_size: int | None,
+    estimator: str = "stratified",
+) -> GradientMethod:
     """Returns information dropout: a bottleneck with a total correlation."""
     objective = functools.partial(
         losses.information_dropout, dataset_size=dataset_size, estimator=estimator
@@ -56,15 +66,15 @@ def information_dropout(
     reference='Gao et al., "Auto-Encoding Total Correlation Explanation"',
 )
 def anchor_vae(
-    model,
-    optimizer,
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
     *,
-    likelihood,
-    axis_name,
-    dataset_size,
-    anchors=(0,),
-    estimator="stratified",
-):
+    likelihood: losses.Likelihood,
+    axis_name: str | None,
+    dataset_size: int | None,
+    anchors: Sequence[int] = (0,),
+    estimator: str = "stratified",
+) -> GradientMethod:
     """Returns an AnchorVAE, which rewards the information of some latents on x.
 
     Its option `anchors` holds the indices of these latents.

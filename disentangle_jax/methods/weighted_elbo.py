@@ -7,6 +7,7 @@ import jax
 from disentangle_jax import losses
 from disentangle_jax.methods.definition import Hyperparameter, define
 from disentangle_jax.methods.gradient import GradientMethod
+from disentangle_jax.methods.method import Batch, Hyper, Networks, Terms, log_variances
 
 WEIGHTS = ("identifiability", "information", "evidence", "marginal")
 
@@ -38,7 +39,14 @@ class WeightedELBO(GradientMethod):
     dataset_size: int | None = None
     estimator: str = "stratified"
 
-    def loss(self, networks, key, step, batch, hyper):
+    def loss(
+        self,
+        networks: Networks,
+        key: jax.Array,
+        step: jax.Array,
+        batch: Batch,
+        hyper: Hyper,
+    ) -> tuple[jax.Array, Terms]:
         del step
         x = batch["image"]
         posterior = networks.encode(x)
@@ -48,7 +56,7 @@ class WeightedELBO(GradientMethod):
             networks.decode(z),
             z,
             posterior.mean,
-            posterior.log_var,
+            log_variances(posterior),
             fixed_logits=networks.decode(jax.lax.stop_gradient(z)),
             dataset_size=self.dataset_size,
             estimator=self.estimator,

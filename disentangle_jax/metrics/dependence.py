@@ -1,6 +1,7 @@
 """Dependence between latents, measured without factors."""
 
 from collections.abc import Sequence
+from typing import SupportsFloat
 
 import jax
 import numpy as np
@@ -50,7 +51,7 @@ def _gaussian_dependence(cov: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _block_dependence(blocks: list[np.ndarray]) -> dict[str, float]:
+def _block_dependence(blocks: list[np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the dependence between Gaussian vectors, of codes ``[N, d]`` of each.
 
     A vector whose dimensions depend linearly on each other (the shares of a Concrete
@@ -74,8 +75,9 @@ def _block_dependence(blocks: list[np.ndarray]) -> dict[str, float]:
 
 def _dependence(
     codes: np.ndarray, bins: int, groups: tuple[int, ...], seed: int
-) -> dict[str, float]:
-    values = dict.fromkeys((_GAUSSIAN, _WASSERSTEIN, f"{_WASSERSTEIN}_norm"), 0.0)
+) -> dict[str, SupportsFloat]:
+    keys = (_GAUSSIAN, _WASSERSTEIN, f"{_WASSERSTEIN}_norm")
+    values: dict[str, SupportsFloat] = dict.fromkeys(keys, 0.0)
     blocks = [_live(b) for b in np.split(codes, np.cumsum(groups[:-1]), axis=1)]
     blocks = [block for block in blocks if block.shape[1]]
     if len(blocks) >= 2 and max(groups) > 1:

@@ -3,8 +3,9 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
+from disentangle_jax.metrics.inputs import Score
 from disentangle_jax.registry import Registry
 from disentangle_jax.types import unknown_name
 
@@ -60,7 +61,7 @@ class ScoreDescription:
     interval: Callable | None = None
     reference: str = ""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.keys, Mapping) or not self.keys:
             raise ValueError(
                 "define: `keys` must map each key of the score to its meaning, got "
@@ -77,6 +78,15 @@ class ScoreDescription:
         return next(iter(self.keys.values()))
 
 
+class ScoreFunction(Protocol):
+    """A score: what the decorator of `define` returns."""
+
+    __name__: str
+    description: ScoreDescription
+
+    def __call__(self, *arrays: Any, **options: Any) -> Score: ...
+
+
 def define(**fields: Any) -> Callable[[Function], Function]:
     """Returns a decorator that describes a score.
 
@@ -90,7 +100,7 @@ def define(**fields: Any) -> Callable[[Function], Function]:
     return _SCORES.decorator(ScoreDescription(**fields))
 
 
-def get(name: str, function: str = "get", argument: str = "name") -> Callable:
+def get(name: str, function: str = "get", argument: str = "name") -> ScoreFunction:
     """Returns the score called `name` (or ``package.module:name``).
 
     A name such as ``dci(estimator=gbt_exact)`` returns the score with these options;
@@ -107,8 +117,8 @@ def get(name: str, function: str = "get", argument: str = "name") -> Callable:
 
 
 def _with_options(
-    score: Callable, name: str, text: str, function: str, argument: str
-) -> Callable:
+    score: ScoreFunction, name: str, text: str, function: str, argument: str
+) -> ScoreFunction:
     """Returns a score with the options of ``option=value, …)``."""
     options = {}
     for part in text.removesuffix(")").split(","):
@@ -124,7 +134,7 @@ def _with_options(
         if value not in known[option]:
             raise unknown_name(f"{function}: {name}", option, value, known[option])
         options[option] = value
-    chosen = functools.partial(score, **options)
+    chosen = cast(ScoreFunction, functools.partial(score, **options))
     listed = ", ".join(f"{option}={value}" for option, value in options.items())
     chosen.__name__ = f"{score.__name__}({listed})"
     chosen.description = score.description

@@ -8,6 +8,7 @@ from typing import Any
 
 from disentangle_jax.metrics.descriptions import (
     ScoreDescription,
+    ScoreFunction,
     conventions,
     describe,
     get,
@@ -29,7 +30,7 @@ from disentangle_jax.types import unknown_name
 _NEEDS = ("factors", "codes", "full grid")  # what `evaluate` can supply
 
 
-class Evaluation(dict):
+class Evaluation(dict[str, Score]):
     """``{name: Score}`` of several scores; prints as a table.
 
     The values of a score that could not be computed are NaN.
@@ -81,7 +82,7 @@ class Evaluation(dict):
 
 def check_scores(
     scores: str | Sequence[str], function: str, argument: str = "scores"
-) -> dict[str, Callable]:
+) -> dict[str, ScoreFunction]:
     """Returns the functions of scores that `evaluate` takes, by their names.
 
     Args:
@@ -99,7 +100,7 @@ def check_scores(
     elif isinstance(scores, str):
         scores = split_names(scores)
     known = names(needs=_NEEDS)
-    found: dict[str, Callable] = {}
+    found: dict[str, ScoreFunction] = {}
     for name in scores:
         text = name if isinstance(name, str) else ""
         if ":" not in text and text.partition("(")[0] not in known:
@@ -119,7 +120,7 @@ def check_scores(
 
 
 def _check_options(
-    options: Mapping[str, Mapping[str, Any]], functions: Mapping[str, Callable]
+    options: Mapping[str, Mapping[str, Any]], functions: Mapping[str, ScoreFunction]
 ) -> None:
     dicts = isinstance(options, Mapping) and all(
         isinstance(own, Mapping) for own in options.values()
@@ -152,7 +153,7 @@ def _convention_scores(
     return [name for name in known if convention in describe(name).conventions]
 
 
-def _convention_options(score: Callable, convention: str) -> dict[str, Any]:
+def _convention_options(score: ScoreFunction, convention: str) -> dict[str, Any]:
     """Returns the arguments of a convention that the score's name does not set."""
     known = score.description.conventions
     if convention not in known:
@@ -165,7 +166,7 @@ def _convention_options(score: Callable, convention: str) -> dict[str, Any]:
 
 
 def _convention_setting(
-    score: Callable, convention: str | None, options: Mapping[str, Any]
+    score: ScoreFunction, convention: str | None, options: Mapping[str, Any]
 ) -> dict[str, str]:
     """Returns the setting that states the convention, and which options differ."""
     if convention is None:
@@ -286,8 +287,9 @@ def evaluate(
             if convention is not None:
                 shared |= _convention_options(score, convention)
             compute = functools.partial(
-                score, codes_test=codes_test, factors_test=factors_test, **shared | own
-            )
+                score, codes_test=codes_test, factors_test=factors_test,
+                **{**shared, **own},
+            )  # fmt: skip
             results[name] = compute(*(sampled or (codes, factors)))
             results[name].settings |= tokens_setting
             results[name].settings |= _convention_setting(score, convention, own)
@@ -304,8 +306,8 @@ def evaluate(
             bootstrap.add_intervals(results[name], described.interval)
         given = factors is not None and not sampled and name not in errors
         if intervals == "refit" and given:
-            plain = [to_numpy("evaluate", "codes", array) for array in (codes, factors)]
-            bootstrap.add_refitted_intervals(results[name], compute, *plain)
+            z, y = (to_numpy("evaluate", "codes", array) for array in (codes, factors))
+            bootstrap.add_refitted_intervals(results[name], compute, z, y)
     return Evaluation(results, errors, descriptions)
 
 

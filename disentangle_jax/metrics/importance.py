@@ -5,6 +5,7 @@ latent i for factor k (Eastwood & Williams 2018).
 """
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -78,8 +79,8 @@ def _classifier_fit(arrays: Arrays, make: Callable) -> Fit:
         model.fit(arrays.codes, arrays.labels[:, k])
         train = model.predict(arrays.codes) == arrays.labels[:, k]
         test = None
-        if arrays.codes_test is not None:
-            test = model.predict(arrays.codes_test) == arrays.labels_test[:, k]
+        if arrays.test is not None:
+            test = model.predict(arrays.test.codes) == arrays.test.labels[:, k]
         return np.abs(model.feature_importances_), train, test
 
     # Threads suffice, since the tree builder releases the lock. Large factors go first.
@@ -88,7 +89,7 @@ def _classifier_fit(arrays: Arrays, make: Callable) -> Fit:
     done = [done[i] for i in np.argsort(order)]
     importance = np.stack([d[0] for d in done], axis=1)
     train = np.stack([d[1] for d in done], axis=1)
-    if arrays.codes_test is None:
+    if arrays.test is None:
         return importance, train, None
     return importance, train, np.stack([d[2] for d in done], axis=1)
 
@@ -115,11 +116,12 @@ def correct(logits: np.ndarray, labels: np.ndarray, sizes: Sequence[int]) -> np.
 
 
 def _gbt(arrays: Arrays, seed: int) -> Fit:
-    fit = boosted_trees(arrays.codes, arrays.labels, arrays.sizes, arrays.codes_test)
+    codes_test = None if arrays.test is None else arrays.test.codes
+    fit = boosted_trees(arrays.codes, arrays.labels, arrays.sizes, codes_test)
     train = correct(fit.logits, arrays.labels, arrays.sizes)
-    if arrays.codes_test is None:
+    if arrays.test is None:
         return fit.importance, train, None
-    test = correct(fit.logits_test, arrays.labels_test, arrays.sizes)
+    test = correct(fit.logits_test, arrays.test.labels, arrays.sizes)
     return fit.importance, train, test
 
 
@@ -129,11 +131,11 @@ def _logistic(arrays: Arrays, seed: int) -> Fit:
     importance = [np.abs(w[:, :-1]).mean(axis=0) for w in coefficients]
     train = np.concatenate([logits(w, x) for w in coefficients], axis=1)
     train = correct(train, arrays.labels, arrays.sizes)
-    if arrays.codes_test is None:
+    if arrays.test is None:
         return np.stack(importance, axis=1), train, None
-    x_test = standardised(arrays.codes_test, arrays.codes)
+    x_test = standardised(arrays.test.codes, arrays.codes)
     test = np.concatenate([logits(w, x_test) for w in coefficients], axis=1)
-    test = correct(test, arrays.labels_test, arrays.sizes)
+    test = correct(test, arrays.test.labels, arrays.sizes)
     return np.stack(importance, axis=1), train, test
 
 
@@ -167,10 +169,10 @@ def _lasso(arrays: Arrays, seed: int) -> Fit:
         return np.maximum(0.0, 1.0 - 12.0 * error)
 
     test = None
-    if arrays.codes_test is not None:
+    if arrays.test is not None:
         test = informativeness(
-            unit_interval(arrays.codes_test, arrays.codes),
-            unit_interval(arrays.factors_test, arrays.factors),
+            unit_interval(arrays.test.codes, arrays.codes),
+            unit_interval(arrays.test.factors, arrays.factors),
         )
     return np.abs(w).T, informativeness(x, y), test
 
@@ -179,10 +181,11 @@ def _forest_regression(arrays: Arrays, seed: int) -> Fit:
     from sklearn.ensemble import RandomForestRegressor
 
     parts = {"train": (arrays.codes, unit_interval(arrays.factors, arrays.factors))}
-    if arrays.codes_test is not None:
-        targets = unit_interval(arrays.factors_test, arrays.factors)
-        parts["test"] = (arrays.codes_test, targets)
-    importance, informed = [], {name: [] for name in parts}
+    if arrays.test is not None:
+        targets = unit_interval(arrays.test.factors, arrays.factors)
+        parts["test"] = (arrays.test.codes, targets)
+    importance: list[np.ndarray] = []
+    informed: dict[str, list[float]] = {name: [] for name in parts}
     for k in range(arrays.factors.shape[1]):
         forest = RandomForestRegressor(random_state=seed, n_jobs=-1)
         x, y = parts["train"]
@@ -226,7 +229,7 @@ def _fit(arrays: Arrays, estimator: str, seed: int) -> Fit:
         for whole, part in zip(success, parts):
             if part is not None:
                 whole[:, columns] = part.mean(axis=0, keepdims=True)
-    return importance, success[0], None if arrays.codes_test is None else success[1]
+    return importance, success[0], None if arrays.test is None else success[1]
 
 
 def _dci_interval(score: Score, bootstrap: Bootstrap) -> dict[str, np.ndarray]:
@@ -336,19 +339,23 @@ def dci(
         test = train
         settings |= {"scored_on": "training rows"}
     elif test is None:
-        _, _, test = _fit(arrays.held_out(seed), estimator, seed)
+        test = _fit(arrays.held_out(seed)[0], estimator, seed)[2]
         settings |= {"scored_on": "a held-out fifth of the rows"}
     starts = np.cumsum((0, *arrays.groups[:-1]))
     importance = np.add.reduceat(importance, starts, axis=0)
-    options = {"floor": 0.0, "weighted": False} if estimator == "lasso" else {}
-    disentangled, complete = disentanglement_completeness(importance, **options)
+    disentangled, complete = (
+        disentanglement_completeness(importance, floor=0.0, weighted=False)
+        if estimator == "lasso"
+        else disentanglement_completeness(importance)
+    )
+    scored = cast(np.ndarray, test)  # There are test rows by now.
     values = {
         "disentanglement": disentangled,
         "completeness": complete,
-        "informativeness": np.mean(test),
+        "informativeness": np.mean(scored),
         "informativeness_train": np.mean(train),
     }
-    more = {"correct": test} if test.dtype == bool else {}
+    more = {"correct": scored} if scored.dtype == bool else {}
     return Score(values, settings, matrices={"importance": importance, **more})
 
 

@@ -1,8 +1,8 @@
 """What every score takes and returns: checked arrays in, a `Score` out."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, SupportsFloat
 
 import jax
 import numpy as np
@@ -16,8 +16,8 @@ ArrayLike = Any
 FACTOR_BINS = 20
 
 
-class Score(dict):
-    """The values of one score, a ``dict[str, float]`` whose first key is the headline.
+class Score(dict[str, float]):
+    """The values of one score, by key; the first key is the headline.
 
     ``float(score)`` is the headline. The recipe travels with the value:
 
@@ -31,7 +31,7 @@ class Score(dict):
 
     def __init__(
         self,
-        values: dict[str, float],
+        values: Mapping[str, SupportsFloat],
         settings: dict[str, Any],
         *,
         matrices: dict[str, np.ndarray] | None = None,
@@ -44,6 +44,21 @@ class Score(dict):
 
     def __float__(self) -> float:
         return next(iter(self.values()))
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """Checked test rows, with the columns and labels of the training rows.
+
+    Attributes:
+      codes: ``[M, D]``, of the dtype of the training rows.
+      factors: ``[M, K]`` factor values as given.
+      labels: ``[M, K]`` int32.
+    """
+
+    codes: np.ndarray
+    factors: np.ndarray
+    labels: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +75,7 @@ class Arrays:
       left_out: the columns of the input's factors that were constant.
       continuous: the columns of `factors` that are continuous; see `is_continuous`.
       factor_bins: number of bins of continuous factors; None where `labels` are ranks.
-      codes_test, factors_test, labels_test: the same for the test rows, or None.
+      test: the test rows, or None.
     """
 
     codes: np.ndarray
@@ -71,9 +86,7 @@ class Arrays:
     left_out: tuple[int, ...]
     continuous: tuple[int, ...] = ()
     factor_bins: int | None = None
-    codes_test: np.ndarray | None = None
-    factors_test: np.ndarray | None = None
-    labels_test: np.ndarray | None = None
+    test: Rows | None = None
 
     def binned(self, bins: int) -> "Arrays":
         """Returns the arrays with each continuous factor in equal-width bins.
@@ -92,54 +105,59 @@ class Arrays:
             new[:, columns] = equal_width_labels(values[:, columns], bins, like)
             return new
 
-        test = self.labels_test
+        test = self.test
+        if test is not None:
+            new = labels(test.labels, test.factors)
+            test = dataclasses.replace(test, labels=new)
         return dataclasses.replace(
             self,
             labels=labels(self.labels, self.factors),
-            labels_test=None if test is None else labels(test, self.factors_test),
+            test=test,
             sizes=tuple(sizes),
             factor_bins=bins,
         )
 
     def in_bins(self, bins: int) -> "Arrays":
         """Returns the arrays with every factor, scaled to [0, 1], in `bins` bins."""
-        test = self.factors_test
+        test = self.test
         if test is not None:
-            test = unit_interval_labels(test, bins, self.factors)
+            labels = unit_interval_labels(test.factors, bins, self.factors)
+            test = dataclasses.replace(test, labels=labels)
         return dataclasses.replace(
             self,
             labels=unit_interval_labels(self.factors, bins),
-            labels_test=test,
+            test=test,
             sizes=(bins,) * self.factors.shape[1],
             factor_bins=bins,
         )
 
     def of_factors(self, columns: Sequence[int]) -> "Arrays":
         """Returns the arrays with only these columns of the factors."""
-        columns, test = list(columns), self.labels_test
+        columns, test = list(columns), self.test
+        if test is not None:
+            test = Rows(test.codes, test.factors[:, columns], test.labels[:, columns])
         return dataclasses.replace(
             self,
             factors=self.factors[:, columns],
             labels=self.labels[:, columns],
             sizes=tuple(self.sizes[k] for k in columns),
             continuous=tuple(i for i, k in enumerate(columns) if k in self.continuous),
-            factors_test=None if test is None else self.factors_test[:, columns],
-            labels_test=None if test is None else test[:, columns],
+            test=test,
         )
 
-    def held_out(self, seed: int) -> "Arrays":
-        """Returns the arrays with a random fifth of the rows as test rows."""
+    def held_out(self, seed: int) -> tuple["Arrays", Rows]:
+        """Returns the arrays with a random fifth as test rows, and these rows."""
         order = np.random.default_rng(seed).permutation(len(self.codes))
         test, train = np.split(order, [max(1, len(order) // 5)])
-        return dataclasses.replace(
+        rows = Rows(self.codes[test], self.factors[test], self.labels[test])
+        arrays = dataclasses.replace(
             self,
             codes=self.codes[train],
             factors=self.factors[train],
             labels=self.labels[train],
-            codes_test=self.codes[test],
-            factors_test=self.factors[test],
-            labels_test=self.labels[test],
+            test=rows,
         )
+        return arrays, rows
 
     def settings(self, **more: Any) -> dict[str, Any]:
         """Returns the settings of a score: a summary of the arrays, and `more`.
@@ -148,8 +166,8 @@ class Arrays:
         out where there are none.
         """
         out: dict[str, Any] = {"samples": len(self.codes)}
-        if self.codes_test is not None:
-            out["samples_test"] = len(self.codes_test)
+        if self.test is not None:
+            out["samples_test"] = len(self.test.codes)
         if any(size > 1 for size in self.groups):
             out["groups"] = self.groups
         if self.left_out:
@@ -351,6 +369,9 @@ def check_arrays(
     columns = [np.unique(c, return_inverse=True)[1] for c in every.T[varies]]
     labels = np.stack(columns, axis=1).astype(np.int32)
     n = len(codes)
+    test_rows = None
+    if codes_test is not None and factors_test is not None:
+        test_rows = Rows(codes_test, factors_test[:, varies], labels[n:])
     kept = factors[:, varies]
     arrays = Arrays(
         codes=codes,
@@ -360,9 +381,7 @@ def check_arrays(
         groups=check_groups(function, groups, codes.shape[1]),
         left_out=tuple(int(k) for k in np.flatnonzero(~varies)),
         continuous=tuple(k for k, c in enumerate(kept.T) if is_continuous(c)),
-        codes_test=codes_test,
-        factors_test=None if codes_test is None else factors_test[:, varies],
-        labels_test=None if codes_test is None else labels[n:],
+        test=test_rows,
     )
     return arrays if factor_bins is None else arrays.binned(factor_bins)
 

@@ -71,9 +71,9 @@ class Bootstrap:
         factors, sizes = factor_labels(self.arrays.binned(bins), bins, bin_factors)
         groups = self.arrays.groups if grouped else (1,) * codes.shape[1]
         labels, cells = quantise(codes, groups, bins, self._seed)
-        labels, factors = jnp.asarray(labels), jnp.asarray(factors)
+        z, y = jnp.asarray(labels), jnp.asarray(factors)
         tables = jax.lax.map(
-            lambda w: contingency(labels, factors, w, cells=cells, sizes=sizes),
+            lambda w: contingency(z, y, w, cells=cells, sizes=sizes),
             self.weights(len(codes)),
             batch_size=_AT_ONCE,
         )

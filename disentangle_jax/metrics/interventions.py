@@ -82,8 +82,8 @@ def _held_factor_batches(
         sampler = Conditional(source.labels[:, k])
         if pairs:
             value = rs.choice(sampler.shared, size=len(own) * batch)
-            drawn = sampler.rows(rs, value, 2, unit=2).reshape(len(own), batch, 2)
-            rows[own] = np.moveaxis(drawn, 2, 1)
+            both = sampler.rows(rs, value, 2, unit=2).reshape(len(own), batch, 2)
+            rows[own] = np.moveaxis(both, 2, 1)
         else:
             value = rs.choice(sampler.shared, size=len(own))
             rows[own, 0] = sampler.rows(rs, value, batch)
@@ -408,7 +408,7 @@ def z_max_var(
     )
     codes, place = source.codes(rows)
     everything = codes
-    if source.labels is not None:
+    if source.lookup is None:
         everything = source.codes_of(np.arange(len(source.labels)))
     groups, k = check_groups(name, groups, codes.shape[1]), len(source.sizes)
     right, table, _ = majority(

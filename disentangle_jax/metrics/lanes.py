@@ -55,8 +55,8 @@ def evaluate_lanes(
             "evaluate_lanes: `codes` must have shape [L, N, D], got "
             f"{codes.shape}. Use `evaluate` for one model."
         )
-    known = {name: describe(name).interval for name in names()}
-    known = {n: i.value for n, i in known.items() if isinstance(i, OfInformation)}
+    intervals = {name: describe(name).interval for name in names()}
+    known = {n: i.value for n, i in intervals.items() if isinstance(i, OfInformation)}
     for name in scores:
         if name not in known:
             raise unknown_name("evaluate_lanes", "scores", name, known)

@@ -6,6 +6,7 @@ from disentangle_jax.metrics.descriptions import define
 from disentangle_jax.metrics.inputs import (
     ArrayLike,
     Arrays,
+    Rows,
     Score,
     check_arrays,
     standardised,
@@ -14,15 +15,17 @@ from disentangle_jax.metrics.inputs import (
 _RIDGE = 1e-6  # Penalty of a weight, relative to the mean square of its feature.
 
 
-def _features(arrays: Arrays, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns features ``[N, 1 + D + count]`` of the training and of the test rows.
+def _features(
+    arrays: Arrays, rows: Rows, count: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns features ``[N, 1 + D + count]`` of the training and of other rows.
 
     A one, the standardised codes of the latents that vary, and `count` random Fourier
     features :math:`\\sqrt 2 \\cos(w^T z + b)` of a Gaussian kernel whose width is
     :math:`\\sqrt D`, the typical length of a standardised code.
     """
     train = standardised(arrays.codes)
-    test = standardised(arrays.codes_test, arrays.codes)
+    test = standardised(rows.codes, arrays.codes)
     alive = train.any(axis=0)
     width = max(int(alive.sum()), 1)
     rng = np.random.default_rng(seed)
@@ -37,13 +40,15 @@ def _features(arrays: Arrays, count: int, seed: int) -> tuple[np.ndarray, np.nda
     return mapped(train), mapped(test)
 
 
-def _losses(arrays: Arrays, sizes: tuple[int, ...], seed: int) -> np.ndarray:
+def _losses(
+    arrays: Arrays, test: Rows, sizes: tuple[int, ...], seed: int
+) -> np.ndarray:
     """Returns test losses ``[probes, K]``; 1 is the loss of the mean of the factor."""
     y = arrays.factors.astype(np.float64)
     mean, std = y.mean(axis=0), y.std(axis=0)
     std = np.where(std > 0, std, 1.0)
-    y, y_test = (y - mean) / std, (arrays.factors_test - mean) / std
-    x, x_test = _features(arrays, sizes[-1], seed)
+    y, y_test = (y - mean) / std, (test.factors - mean) / std
+    x, x_test = _features(arrays, test, sizes[-1], seed)
     gram, target = x.T @ x / len(x), x.T @ y / len(x)
     losses = []
     for size in sizes:
@@ -126,11 +131,12 @@ def dci_es(
     if probes < 2:
         raise ValueError(f"dci_es: `probes` must be at least 2, got {probes}.")
     settings = arrays.settings(probes=probes, seed=seed, continuous_as="values")
-    if arrays.codes_test is None:
-        arrays = arrays.held_out(seed)
+    test = arrays.test
+    if test is None:
+        arrays, test = arrays.held_out(seed)
         settings |= {"scored_on": "a held-out fifth of the rows"}
     sizes = (0, *(2**j for j in range(1, probes)))
-    losses = _losses(arrays, sizes, seed)
+    losses = _losses(arrays, test, sizes, seed)
     best = losses.min(axis=0)
     return Score(
         {

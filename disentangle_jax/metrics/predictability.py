@@ -34,9 +34,9 @@ def _svm_correct(arrays: Arrays, C: float) -> np.ndarray:
     """Returns ``[M, G, K]``: which rows a linear SVM on one variable gets right."""
     train = _blocks_of(arrays.codes, arrays.groups)
     test, labels = train, arrays.labels
-    if arrays.codes_test is not None:
-        test = _blocks_of(arrays.codes_test, arrays.groups)
-        labels = arrays.labels_test
+    if arrays.test is not None:
+        test = _blocks_of(arrays.test.codes, arrays.groups)
+        labels = arrays.test.labels
     w = linear_svm(train, arrays.labels, arrays.sizes, C=C)
     out = np.empty((len(labels), len(w), len(arrays.sizes)), bool)
     stops = np.cumsum(arrays.sizes)
@@ -131,7 +131,7 @@ def sap(
         correct = _svm_correct(arrays.of_factors(classes), C)
         matrix[:, classes] = correct.mean(axis=0)
         settings |= {"C": C}
-        if arrays.codes_test is None:
+        if arrays.test is None:
             settings |= {"scored_on": "training rows"}
         if not arrays.continuous:
             more = {"correct": correct}
@@ -266,12 +266,12 @@ def explicitness(
       ``explicitness_train``.
     """
     arrays = check_arrays("explicitness", codes, factors, codes_test, factors_test)
-    for argument, value, known in (
-        ("model", model, _CLASSIFIERS),
+    for argument, name, known in (
+        ("model", model, tuple(_CLASSIFIERS)),
         ("scored_on", scored_on, ("test", "train")),
     ):
-        if value not in known:
-            raise unknown_name("explicitness", argument, value, known)
+        if name not in known:
+            raise unknown_name("explicitness", argument, name, known)
     settings = arrays.settings(
         model=model, C=1.0, factor_bins=factor_bins, rescale=rescale
     )
@@ -280,10 +280,11 @@ def explicitness(
     probabilities = _CLASSIFIERS[model](arrays)
     aucs = map(_macro_auc, probabilities(arrays.codes), arrays.labels.T)
     value = train = np.mean(list(aucs))
-    if arrays.codes_test is None or scored_on == "train":
+    if arrays.test is None or scored_on == "train":
         settings |= {"scored_on": "training rows"}
     else:
-        aucs = map(_macro_auc, probabilities(arrays.codes_test), arrays.labels_test.T)
+        test = arrays.test
+        aucs = map(_macro_auc, probabilities(test.codes), test.labels.T)
         value = np.nanmean(list(aucs))  # a factor may be constant in the test rows
     if rescale:
         value, train = 2.0 * value - 1.0, 2.0 * train - 1.0

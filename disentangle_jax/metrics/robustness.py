@@ -105,9 +105,9 @@ def irs(
         moving[:, None], 1.0 - spread / np.where(moving, largest, 1.0)[:, None], 0.0
     )
     total = largest.sum()
-    value = np.sum(largest * robust.max(axis=1)) / total if total > 0 else 0.0
+    irs = np.sum(largest * robust.max(axis=1)) / total if total > 0 else 0.0
     return Score(
-        {"irs": value},
+        {"irs": irs},
         arrays.settings(
             quantile=quantile, factor_bins=factor_bins, unit_bins=unit_bins
         ),

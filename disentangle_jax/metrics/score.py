@@ -34,7 +34,7 @@ def _jsonable(evaluation: Evaluation) -> dict:
     def number(value: float) -> float | None:
         return value if math.isfinite(value) else None
 
-    out = {}
+    out: dict[str, dict[str, Any]] = {}
     for name, score in evaluation.items():
         out[name] = {
             "values": {key: number(value) for key, value in score.items()},
@@ -130,7 +130,7 @@ def _read(file: str) -> dict[str, np.ndarray]:
 
 
 def _evaluated(arrays: dict[str, np.ndarray], options: Any) -> Evaluation:
-    groups = arrays.get("groups")
+    groups = arrays["groups"].tolist() if "groups" in arrays else None
     if options.groups:
         sizes = options.groups.split(",")
         if not all(size.strip().isdecimal() for size in sizes):

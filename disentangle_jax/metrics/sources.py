@@ -37,14 +37,14 @@ class Source:
         chooses among copies (None for the first), to indices ``[...]``; None for
         conditional sampling.
       codes_of: function from n distinct indices to their codes ``[n, D]``.
-      labels: ``[N, K]`` for conditional sampling, else None.
+      labels: ``[N, K]`` for conditional sampling; without it there are no rows.
       settings: settings to report.
     """
 
     sizes: tuple[int, ...]
     lookup: Callable[..., np.ndarray] | None
     codes_of: Callable[[np.ndarray], np.ndarray]
-    labels: np.ndarray | None
+    labels: np.ndarray
     settings: dict[str, Any]
 
     def codes(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -91,11 +91,12 @@ def source_of(
         out = out.mean if isinstance(out, Posterior) else out
         return check_codes(function, "encode_fn", out)
 
+    sizes = tuple(int(s) for s in second.factor_sizes)
     return Source(
-        tuple(int(s) for s in second.factor_sizes),
+        sizes,
         lookup,
         lambda rows: in_batches(encode, rows, min(encode_batch, len(rows))),
-        None,
+        np.empty((0, len(sizes)), np.int32),
         {"sampling": "dataset", "encode_batch": encode_batch},
     )
 
@@ -128,7 +129,7 @@ def _source_of_arrays(
             tuple(np.moveaxis(f, -1, 0)), arrays.sizes
         ),
         lambda rows: table[rows],
-        None,
+        np.empty((0, len(arrays.sizes)), np.int32),
         arrays.settings(sampling="full grid of the arrays"),
     )
 

@@ -12,7 +12,13 @@ from disentangle_jax.metrics.estimators import (
     logits,
 )
 from disentangle_jax.metrics.importance import correct
-from disentangle_jax.metrics.inputs import ArrayLike, Arrays, Score, check_arrays
+from disentangle_jax.metrics.inputs import (
+    ArrayLike,
+    Arrays,
+    Rows,
+    Score,
+    check_arrays,
+)
 from disentangle_jax.metrics.sources import (
     Conditional,
     Source,
@@ -69,14 +75,12 @@ def _predict_logistic(
 MODELS: dict[str, Predict] = {"gbt": _predict_gbt, "logistic": _predict_logistic}
 
 
-def _standard(arrays: Arrays, predict: Predict, n: int) -> float:
-    guess = predict(
-        arrays.codes[:n], arrays.labels[:n], arrays.sizes, arrays.codes_test
-    )
-    return float(correct(guess, arrays.labels_test, arrays.sizes).mean())
+def _standard(arrays: Arrays, test: Rows, predict: Predict, n: int) -> float:
+    guess = predict(arrays.codes[:n], arrays.labels[:n], arrays.sizes, test.codes)
+    return float(correct(guess, test.labels, arrays.sizes).mean())
 
 
-def _strong(arrays: Arrays, predict: Predict, n: int, seed: int) -> float:
+def _strong(arrays: Arrays, test: Rows, predict: Predict, n: int, seed: int) -> float:
     """Returns the mean accuracy if another factor is held at one value in train."""
     rng = np.random.default_rng(seed)
     found = []
@@ -85,16 +89,16 @@ def _strong(arrays: Arrays, predict: Predict, n: int, seed: int) -> float:
             break
         value = rng.integers(size)
         train = np.flatnonzero(arrays.labels[:, held] == value)[:n]
-        test = arrays.labels_test[:, held] != value
-        if len(train) < 2 or not test.any():
+        scored = test.labels[:, held] != value
+        if len(train) < 2 or not scored.any():
             continue
         others = np.arange(len(arrays.sizes)) != held
         sizes = tuple(np.array(arrays.sizes)[others].tolist())
         guess = predict(
             arrays.codes[train], arrays.labels[train][:, others], sizes,
-            arrays.codes_test[test],
+            test.codes[scored],
         )  # fmt: skip
-        right = correct(guess, arrays.labels_test[test][:, others], sizes)
+        right = correct(guess, test.labels[scored][:, others], sizes)
         found.append(right.mean(axis=0))
     if not found:
         raise ValueError(
@@ -104,7 +108,9 @@ def _strong(arrays: Arrays, predict: Predict, n: int, seed: int) -> float:
     return float(np.mean(np.concatenate(found)))
 
 
-def _reduced(arrays: Arrays, predict: Predict, n: int, removed: int) -> float:
+def _reduced(
+    arrays: Arrays, test: Rows, predict: Predict, n: int, removed: int
+) -> float:
     """Returns the mean accuracy without the most important latents of each factor."""
     latents = len(arrays.groups)
     if removed >= latents:
@@ -121,9 +127,9 @@ def _reduced(arrays: Arrays, predict: Predict, n: int, removed: int) -> float:
         kept = np.isin(variable, order[removed:])
         guess = predict(
             arrays.codes[:n, kept], arrays.labels[:n, k : k + 1], (size,),
-            arrays.codes_test[:, kept],
+            test.codes[:, kept],
         )  # fmt: skip
-        found.append(correct(guess, arrays.labels_test[:, k : k + 1], (size,)).mean())
+        found.append(correct(guess, test.labels[:, k : k + 1], (size,)).mean())
     return float(np.mean(found))
 
 
@@ -179,7 +185,8 @@ def downstream(
     arrays = check_arrays(
         "downstream", codes, factors, codes_test, factors_test, groups
     )
-    if arrays.codes_test is None:
+    test = arrays.test
+    if test is None:
         raise ValueError(
             "downstream: `codes_test` and `factors_test` must be given, since the "
             "score is an accuracy on held-out rows."
@@ -197,7 +204,7 @@ def downstream(
             f"{len(arrays.codes)} rows, got {tuple(train_sizes)}."
         )
     predict = MODELS[model]
-    found = {n: _standard(arrays, predict, n) for n in sizes}
+    found = {n: _standard(arrays, test, predict, n) for n in sizes}
     values = {"accuracy": found[sizes[-1]]}
     values |= {f"accuracy_{n}": value for n, value in found.items()}
     if 100 in found and sizes[-1] > 100:
@@ -205,9 +212,9 @@ def downstream(
     if variant != "standard":
         n = sizes[-1]
         if variant == "strong":
-            values["accuracy"] = _strong(arrays, predict, n, seed)
+            values["accuracy"] = _strong(arrays, test, predict, n, seed)
         else:
-            values["accuracy"] = _reduced(arrays, predict, n, removed)
+            values["accuracy"] = _reduced(arrays, test, predict, n, removed)
         values["gap"] = 1.0 - values["accuracy"] / max(found[n], 1e-12)
     return Score(
         values,

@@ -160,7 +160,9 @@ def latent_information(
 
 
 @jax.jit
-def _latent_information(key: jax.Array, mean: jax.Array, log_var: jax.Array):
+def _latent_information(
+    key: jax.Array, mean: jax.Array, log_var: jax.Array
+) -> jax.Array:
     noise = jax.random.normal(key, mean.shape)
     z = mean + jnp.exp(0.5 * log_var) * noise
     aggregate = losses.log_q_marginals(
@@ -179,7 +181,7 @@ def group_correlation(
     codes: ArrayLike,
     *,
     groups: Sequence[int],
-    kept: Sequence[int] | None = None,
+    kept: Sequence[int] | np.ndarray | None = None,
 ) -> dict[str, float | np.ndarray]:
     """Returns the correlations of latents within groups and between groups.
 
@@ -197,18 +199,18 @@ def group_correlation(
     codes = check_codes("group_correlation", "codes", codes).astype(np.float64)
     dims = codes.shape[1]
     groups = check_groups("group_correlation", groups, dims)
-    kept = np.arange(dims) if kept is None else np.asarray(kept, np.int64)
-    if kept.size and not (kept.min() >= 0 and kept.max() < dims):
+    latents = np.arange(dims) if kept is None else np.asarray(kept, np.int64)
+    if latents.size and not (latents.min() >= 0 and latents.max() < dims):
         raise ValueError(
             f"group_correlation: `kept` must be latents in [0, {dims}), got "
-            f"{kept.min()} to {kept.max()}."
+            f"{latents.min()} to {latents.max()}."
         )
     unit = _standardized(codes)
     matrix = unit.T @ unit
     np.fill_diagonal(matrix, 1.0)
     group = np.repeat(np.arange(len(groups)), groups)
     result: dict[str, float | np.ndarray] = {"correlation": matrix}
-    pairs = list(itertools.combinations(kept.tolist(), 2))
+    pairs = list(itertools.combinations(latents.tolist(), 2))
     for name, same in (("within", True), ("between", False)):
         found = [abs(matrix[a, b]) for a, b in pairs if (group[a] == group[b]) == same]
         result[name] = float(np.mean(found)) if found else 0.0

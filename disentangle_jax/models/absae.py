@@ -1,5 +1,7 @@
 """The autoencoder of AbsAE ("Leveraging Relational Information", App. A)."""
 
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -45,9 +47,9 @@ class AbsAE(Network):
     dtype: jnp.dtype
     stochastic: bool = False
 
-    def setup(self):
+    def setup(self) -> None:
         small = self.image_shape[0] == 45
-        settings = dict(
+        settings: dict[str, Any] = dict(
             convs=_CONVS_45 if small else _CONVS_64,
             halvings=3 if small else _halvings(self.image_shape),
             channels=self.channels,
@@ -118,7 +120,7 @@ class _Encoder(_Part):
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
         for i, shape in enumerate(self.convs, start=1):
-            stride = {"stride": 2} if i <= self.halvings else {}
+            stride: dict[str, Any] = {"stride": 2} if i <= self.halvings else {}
             x = self.convolve(x, i, self.channels, shape, **stride)
             x = self.normed(x, i, train, 0.2 if i == 4 else 0.1)
         x = self.mlp(x.reshape(x.shape[0], -1), self.latent_dim)

@@ -80,7 +80,9 @@ def conv_transpose_pair(
     )
 
 
-def _dispatch(native: Callable, blocks: Callable, settings: dict, *args) -> jax.Array:
+def _dispatch(
+    native: Callable, blocks: Callable, settings: dict, *args: jax.Array | Weights
+) -> jax.Array:
     return jax.lax.platform_dependent(
         *args,
         tpu=functools.partial(blocks, **settings),
@@ -88,7 +90,9 @@ def _dispatch(native: Callable, blocks: Callable, settings: dict, *args) -> jax.
     )
 
 
-def _native_pair(x, first, second, *, activate, padding):
+def _native_pair(
+    x: jax.Array, first: Weights, second: Weights, *, activate: Activation, padding: int
+) -> jax.Array:
     for layer in (first, second):
         y = convolution.conv(x, layer.kernel, stride=2, padding=(padding, padding))
         y = _add_bias(y, layer.bias)
@@ -96,7 +100,9 @@ def _native_pair(x, first, second, *, activate, padding):
     return y
 
 
-def _native_transpose_pair(x, first, second, *, activate):
+def _native_transpose_pair(
+    x: jax.Array, first: Weights, second: Weights, *, activate: Activation
+) -> jax.Array:
     for layer in (first, second):
         y = convolution.conv_transpose(x, layer.kernel, padding=(1, 1))
         y = _add_bias(y, layer.bias)
@@ -104,15 +110,20 @@ def _native_transpose_pair(x, first, second, *, activate):
     return y
 
 
-def _block_pair(x, first, second, *, activate, padding):
-    size = [m // 2 + padding - 1 for m in x.shape[1:3]]
-    blocks = to_blocks(x, 4, 0, [m // 4 for m in x.shape[1:3]])
+def _block_pair(
+    x: jax.Array, first: Weights, second: Weights, *, activate: Activation, padding: int
+) -> jax.Array:
+    h, w = x.shape[1:3]
+    size = h // 2 + padding - 1, w // 2 + padding - 1
+    blocks = to_blocks(x, 4, 0, (h // 4, w // 4))
     y = _conv(blocks, *_four_kernels(first.kernel, padding))
     y = _between(y, first.bias, activate, padding, size)
     return _add_bias(_conv(y, block_kernel(second.kernel)), second.bias)
 
 
-def _block_transpose_pair(x, first, second, *, activate):
+def _block_transpose_pair(
+    x: jax.Array, first: Weights, second: Weights, *, activate: Activation
+) -> jax.Array:
     h, w = x.shape[1:3]
     y = _adjoint(x, block_kernel(first.kernel))
     y = _between(y, first.bias, activate, 1, (2 * h, 2 * w))
@@ -120,7 +131,9 @@ def _block_transpose_pair(x, first, second, *, activate):
     return _add_bias(to_pixels(blocks, 4, 0, (4 * h, 4 * w)), second.bias)
 
 
-def _between(y, bias, activate, padding: int, size) -> jax.Array:
+def _between(
+    y: jax.Array, bias: jax.Array, activate: Activation, padding: int, size: Pair
+) -> jax.Array:
     """Adds the bias, activates, and clears the pixels outside of features of `size`."""
     y = activate(_add_bias(y, jnp.tile(bias, 4)))
     rows, columns = (

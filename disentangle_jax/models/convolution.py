@@ -9,6 +9,7 @@ uses all threads and copies nothing.
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -62,9 +63,13 @@ def conv_transpose(
 # derivatives. Each chooses by platform inside, so the arguments are the only residuals.
 
 
+# What a derivative needs again: the two arguments; also the two derivatives.
+Residuals = tuple[jax.Array, jax.Array]
+
+
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
-def _conv(x, kernel, stride, padding):
-    settings = dict(stride=stride, padding=padding)
+def _conv(x: jax.Array, kernel: jax.Array, stride: int, padding: Pair) -> jax.Array:
+    settings: dict[str, Any] = dict(stride=stride, padding=padding)
     return _dispatch(
         functools.partial(native_conv, **settings),
         functools.partial(matmul_conv, **settings),
@@ -75,11 +80,15 @@ def _conv(x, kernel, stride, padding):
     )
 
 
-def _conv_forward(x, kernel, stride, padding):
+def _conv_forward(
+    x: jax.Array, kernel: jax.Array, stride: int, padding: Pair
+) -> tuple[jax.Array, Residuals]:
     return _conv(x, kernel, stride, padding), (x, kernel)
 
 
-def _conv_backward(stride, padding, residuals, g):
+def _conv_backward(
+    stride: int, padding: Pair, residuals: Residuals, g: jax.Array
+) -> Residuals:
     x, kernel = residuals
     dx = _adjoint(g, kernel, stride, padding, x.shape[1:3])
     return dx, _kernel_gradient(x, g, kernel.shape[0], stride, padding)
@@ -89,8 +98,10 @@ _conv.defvjp(_conv_forward, _conv_backward)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
-def _adjoint(g, kernel, stride, padding, size):
-    settings = dict(stride=stride, padding=padding, size=size)
+def _adjoint(
+    g: jax.Array, kernel: jax.Array, stride: int, padding: Pair, size: tuple[int, ...]
+) -> jax.Array:
+    settings: dict[str, Any] = dict(stride=stride, padding=padding, size=size)
     return _dispatch(
         functools.partial(native_adjoint, **settings),
         functools.partial(matmul_adjoint, **settings),
@@ -101,11 +112,19 @@ def _adjoint(g, kernel, stride, padding, size):
     )
 
 
-def _adjoint_forward(g, kernel, stride, padding, size):
+def _adjoint_forward(
+    g: jax.Array, kernel: jax.Array, stride: int, padding: Pair, size: tuple[int, ...]
+) -> tuple[jax.Array, Residuals]:
     return _adjoint(g, kernel, stride, padding, size), (g, kernel)
 
 
-def _adjoint_backward(stride, padding, size, residuals, dx):
+def _adjoint_backward(
+    stride: int,
+    padding: Pair,
+    size: tuple[int, ...],
+    residuals: Residuals,
+    dx: jax.Array,
+) -> Residuals:
     del size
     g, kernel = residuals
     dkernel = _kernel_gradient(dx, g, kernel.shape[0], stride, padding)
@@ -116,8 +135,12 @@ _adjoint.defvjp(_adjoint_forward, _adjoint_backward)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
-def _kernel_gradient(x, g, kernel_size, stride, padding):
-    settings = dict(kernel_size=kernel_size, stride=stride, padding=padding)
+def _kernel_gradient(
+    x: jax.Array, g: jax.Array, kernel_size: int, stride: int, padding: Pair
+) -> jax.Array:
+    settings: dict[str, Any] = dict(
+        kernel_size=kernel_size, stride=stride, padding=padding
+    )
     shape = (kernel_size, kernel_size, x.shape[-1], g.shape[-1])
     return _dispatch(
         functools.partial(native_kernel_gradient, **settings),
@@ -129,11 +152,19 @@ def _kernel_gradient(x, g, kernel_size, stride, padding):
     )
 
 
-def _kernel_gradient_forward(x, g, kernel_size, stride, padding):
+def _kernel_gradient_forward(
+    x: jax.Array, g: jax.Array, kernel_size: int, stride: int, padding: Pair
+) -> tuple[jax.Array, Residuals]:
     return _kernel_gradient(x, g, kernel_size, stride, padding), (x, g)
 
 
-def _kernel_gradient_backward(kernel_size, stride, padding, residuals, dkernel):
+def _kernel_gradient_backward(
+    kernel_size: int,
+    stride: int,
+    padding: Pair,
+    residuals: Residuals,
+    dkernel: jax.Array,
+) -> Residuals:
     del kernel_size
     x, g = residuals
     dx = _adjoint(g, dkernel, stride, padding, x.shape[1:3])
@@ -172,7 +203,9 @@ def _dispatch(
         cpu = jax.custom_batching.custom_vmap(canonical)
 
         @cpu.def_vmap
-        def _(axis_size, in_batched, a, b):
+        def _(
+            axis_size: int, in_batched: list[bool], a: jax.Array, b: jax.Array
+        ) -> tuple[jax.Array, bool]:
             if axis_size > _UNROLLED_LANES:
                 axes = tuple(0 if batched else None for batched in in_batched)
                 return jax.vmap(products, in_axes=axes)(a, b), True
@@ -189,7 +222,7 @@ def _dispatch(
 def _fenced(function: Callable) -> Callable:
     """Keeps XLA from fusing, and so repeating, the neighbours into the copies."""
 
-    def fenced(a, b):
+    def fenced(a: jax.Array, b: jax.Array) -> jax.Array:
         a, b = jax.lax.optimization_barrier((a, b))
         return jax.lax.optimization_barrier(function(a, b))
 
@@ -226,10 +259,10 @@ def native_kernel_gradient(
     if stride == 1 and min(g.shape[1:3]) > min(x.shape[1:3]):
         # XLA would take g as the image because it is larger, and reverse all of it.
         # Here x is the kernel, and only the result is reversed.
-        rest = tuple(kernel_size - 1 - side for side in padding)
+        before, after = (kernel_size - 1 - side for side in padding)
         dimensions = ("CHWN", "IHWO", "HWCN")
         reversed_kernel = jax.lax.conv_general_dilated(
-            g, x, (1, 1), (rest, rest), dimension_numbers=dimensions
+            g, x, (1, 1), ((before, after),) * 2, dimension_numbers=dimensions
         )
         return reversed_kernel[::-1, ::-1]
     shape = (kernel_size, kernel_size, x.shape[-1], g.shape[-1])

@@ -137,7 +137,8 @@ def _check_size(name: str, override: str, value: Any, default: Any) -> None:
     maybe = default is None or isinstance(default, tuple)
     if not counts and not (maybe and isinstance(value, int | float)):
         return
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or int(value) < 1:
         raise ValueError(
             f"models.create({name!r}): `{override}` must be positive and whole, got "
             f"{value!r}."

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -57,8 +58,8 @@ class HierarchicalMLP(Network):
         """Groups of continuous variables, then one group per discrete variable."""
         return self.groups + (1,) * len(self.discrete)
 
-    def setup(self):
-        def mlp(nonlinearity, *widths):
+    def setup(self) -> None:
+        def mlp(nonlinearity: str, *widths: int) -> layers.MLP:
             return layers.MLP(widths, nonlinearity, self.initializer, self.dtype)
 
         relu, pixels = self.nonlinearity, math.prod(self.image_shape)
@@ -182,11 +183,15 @@ class HierarchicalConv(Network):
             return (self.latent_dim,) + (1,) * len(self.discrete)
         return (1,) * self.latent_dim
 
-    def setup(self):
-        def dense(width):
+    def setup(self) -> None:
+        def dense(width: int) -> layers.Dense:
             return layers.Dense(width, self.initializer, dtype=self.dtype)
 
-        def conv(layer, width, **options):
+        def conv(
+            layer: type[layers.Conv] | type[layers.ConvTranspose],
+            width: int,
+            **options: Any,
+        ) -> layers.Conv | layers.ConvTranspose:
             settings = {"padding": (1, 1), "initializer": self.initializer, **options}
             return layer(width, 4, dtype=self.dtype, **settings)
 
@@ -238,8 +243,8 @@ class HierarchicalConv(Network):
         for layer in self.decoder_hidden:
             z = layers.relu(next(norms)(layer(z), use_running_average=not train))
         x = z.reshape(-1, *self._smallest)
-        for layer in self.transposed[:-1]:
-            x = layers.relu(next(norms)(layer(x), use_running_average=not train))
+        for conv in self.transposed[:-1]:
+            x = layers.relu(next(norms)(conv(x), use_running_average=not train))
         return self.transposed[-1](x).astype(jnp.float32)
 
 

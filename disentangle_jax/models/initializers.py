@@ -1,11 +1,12 @@
 """Initial distributions of parameters by name: published results depend on them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from disentangle_jax import types
 
@@ -25,14 +26,18 @@ class Initializer(NamedTuple):
 
 
 def _symmetric_uniform(bound: float) -> Init:
-    def init(key, shape, dtype=jnp.float32):
+    def init(
+        key: jax.Array, shape: Sequence[int], dtype: DTypeLike = jnp.float32
+    ) -> jax.Array:
         return jax.random.uniform(key, shape, dtype, -bound, bound)
 
     return init
 
 
 def _normal(std: float) -> Init:
-    def init(key, shape, dtype=jnp.float32):
+    def init(
+        key: jax.Array, shape: Sequence[int], dtype: DTypeLike = jnp.float32
+    ) -> jax.Array:
         return std * jax.random.normal(key, shape, dtype)
 
     return init

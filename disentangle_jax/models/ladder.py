@@ -1,6 +1,7 @@
 """The small network of the original variational ladder autoencoder (Zhao et al.)."""
 
 import math
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -44,8 +45,8 @@ class OriginalLadder(Network):
         """One variable per rung, the deepest first."""
         return (self.latent_dim // 3,) * 3
 
-    def setup(self):
-        settings = dict(
+    def setup(self) -> None:
+        settings: dict[str, Any] = dict(
             channels=self.channels,
             width=self.width,
             initializer=self.initializer,
@@ -183,6 +184,7 @@ def vlae_original(
             "models.create: `latent_dim` must be divisible by the 3 rungs of "
             f"'vlae-original', got {latent_dim}."
         )
+    first, second = channels
     return OriginalLadder(
-        image_shape, latent_dim, tuple(channels), width, initializer, dtype
+        image_shape, latent_dim, (first, second), width, initializer, dtype
     )

@@ -1,7 +1,7 @@
 """A table of the layers of a network."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -74,7 +74,12 @@ def summary(name: str, image_shape: Sequence[int], **overrides: Any) -> Summary:
     module = definitions.create(name, image_shape, **overrides)
     rows: list[LayerSummary] = []
 
-    def record(next_call, args, kwargs, context):
+    def record(
+        next_call: Callable[..., Any],
+        args: tuple,
+        kwargs: dict[str, Any],
+        context: nn.module.InterceptorContext,
+    ) -> Any:
         output = next_call(*args, **kwargs)
         layer = context.module
         leaves = (layers.Dense, layers.Conv, layers.ConvTranspose)
@@ -93,7 +98,7 @@ def summary(name: str, image_shape: Sequence[int], **overrides: Any) -> Summary:
             rows.append(LayerSummary(path, kind, output.shape[1:], count, flops))
         return output
 
-    def initialise(key, x):
+    def initialise(key: jax.Array, x: jax.Array) -> Any:
         with nn.intercept_methods(record):
             return module.init(key, x)
 

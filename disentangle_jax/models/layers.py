@@ -30,7 +30,9 @@ def mish(x: jax.Array) -> jax.Array:
 
 
 @mish.defjvp
-def _mish_jvp(primals, tangents):
+def _mish_jvp(
+    primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[jax.Array, jax.Array]:
     value, slope = _mish_and_slope(primals[0])
     return value, tangents[0] * slope
 
@@ -55,7 +57,9 @@ def relu(x: jax.Array) -> jax.Array:
 
 
 @relu.defjvp
-def _relu_jvp(primals, tangents):
+def _relu_jvp(
+    primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[jax.Array, jax.Array]:
     y = relu(*primals)
     tangent = jax.lax.platform_dependent(
         y,
@@ -272,7 +276,9 @@ def group_norm(
     return _group_norm_forward(x, scale, bias, groups, epsilon)[0]
 
 
-def _group_norm_forward(x, scale, bias, groups, epsilon):
+def _group_norm_forward(
+    x: jax.Array, scale: jax.Array, bias: jax.Array, groups: int, epsilon: float
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     mean = _group_mean(x.astype(jnp.float32).mean((1, 2)), groups)
     centred = x.astype(jnp.float32) - mean[:, None, None, :]
     variance = _group_mean(jnp.square(centred).mean((1, 2)), groups)
@@ -282,7 +288,9 @@ def _group_norm_forward(x, scale, bias, groups, epsilon):
     return y.astype(x.dtype), (x, scale, mean, inverse)
 
 
-def _group_norm_backward(groups, epsilon, residuals, g):
+def _group_norm_backward(
+    groups: int, epsilon: float, residuals: tuple[jax.Array, ...], g: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     del epsilon
     x, scale, mean, inverse = residuals
     dtype, count = x.dtype, x.shape[1] * x.shape[2]
@@ -332,7 +340,7 @@ def max_pool(x: jax.Array) -> jax.Array:
     return _max_pool_forward(x)[0]
 
 
-def _max_pool_forward(x):
+def _max_pool_forward(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     corners = [x[:, i::2, j::2] for i in (0, 1) for j in (0, 1)]
     best = corners[0]
     where = jnp.zeros(best.shape, jnp.int8)
@@ -344,7 +352,7 @@ def _max_pool_forward(x):
     return best, stored(where, where[(0,) * where.ndim] >= 0)
 
 
-def _max_pool_backward(where, g):
+def _max_pool_backward(where: jax.Array, g: jax.Array) -> tuple[jax.Array]:
     # Comparing with each pixel's corner at full resolution is faster than scattering.
     b, h, w, c = g.shape
     shape = (b, h, 2, w, 2, c)

@@ -18,6 +18,7 @@ vectorises the loops over sums.
 """
 
 import itertools
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +34,8 @@ def matmul_conv(
 ) -> jax.Array:
     """Computes `convolution.conv` as a matrix product."""
     n = kernel.shape[0]
-    size = tuple((m + sum(padding) - n) // stride + 1 for m in x.shape[1:3])
+    height, width = ((m + sum(padding) - n) // stride + 1 for m in x.shape[1:3])
+    size = height, width
     if stride == 2:
         x = _blocks(x, n, padding[0], size)
         return matmul_conv(x, block_kernel(kernel), stride=1, padding=(0, 0))
@@ -50,8 +52,8 @@ def matmul_adjoint(
     n = kernel.shape[0]
     if stride == 2:
         kernel = block_kernel(kernel)
-        block_size = tuple(m + kernel.shape[0] - 1 for m in g.shape[1:3])
-        x = matmul_adjoint(g, kernel, stride=1, padding=(0, 0), size=block_size)
+        height, width = (m + kernel.shape[0] - 1 for m in g.shape[1:3])
+        x = matmul_adjoint(g, kernel, stride=1, padding=(0, 0), size=(height, width))
         return to_pixels(x, 2, padding[0], size)
     left, right = divide_taps(kernel.shape)
     matrix = _as_matrix(kernel, left, right)
@@ -63,7 +65,7 @@ def matmul_kernel_gradient(
     x: jax.Array, g: jax.Array, *, kernel_size: int, stride: int, padding: Pair
 ) -> jax.Array:
     """Applies the adjoint in the kernel of `matmul_conv`."""
-    n, size = kernel_size, g.shape[1:3]
+    n, size = kernel_size, (g.shape[1], g.shape[2])
     if stride == 2:
         blocks = matmul_kernel_gradient(
             _blocks(x, n, padding[0], size),
@@ -76,11 +78,11 @@ def matmul_kernel_gradient(
     shape = (n, n, x.shape[-1], g.shape[-1])
     left, right = divide_taps(shape)
     gathered_x = _gather(x, n, left, padding[0], size, 1)
-    gathered_g = _gather(g, n, right, padding[0], x.shape[1:3], -1)
+    gathered_g = _gather(g, n, right, padding[0], (x.shape[1], x.shape[2]), -1)
     # The rows are multiplied in two halves: one sum over all would run on one thread.
     halves = 2 if gathered_x.size // gathered_x.shape[-1] % 2 == 0 else 1
-    rows = (m.reshape(halves, -1, m.shape[-1]) for m in (gathered_x, gathered_g))
-    matrix = jax.lax.dot_general(*rows, (((1,), (1,)), ((0,), (0,)))).sum(0)
+    a, b = (m.reshape(halves, -1, m.shape[-1]) for m in (gathered_x, gathered_g))
+    matrix = jax.lax.dot_general(a, b, (((1,), (1,)), ((0,), (0,)))).sum(0)
     return _from_matrix(matrix, shape, left, right)
 
 
@@ -124,7 +126,7 @@ def _gather(
         place = (i * channels, (copies - 1 - i) * channels)
         copy = _shift(x, axes, taps, padding, size, sign, place)
         total = copy if total is None else total + copy
-    return total
+    return cast(jax.Array, total)  # There is at least one tap.
 
 
 def _scatter(
@@ -137,7 +139,7 @@ def _scatter(
         block = y[..., i * channels : (i + 1) * channels]
         block = _shift(block, axes, taps, padding, size, sign, (0, 0))
         total = block if total is None else total + block
-    return total
+    return cast(jax.Array, total)  # There is at least one tap.
 
 
 def _shift(
@@ -173,8 +175,8 @@ def sum_taps(y: jax.Array, n: int, padding: Pair) -> jax.Array:
     A linear map of each channel separately, such as upsampling, may stand between the
     two functions.
     """
-    size = tuple(m + sum(padding) - n + 1 for m in y.shape[1:3])
-    return _scatter(y, n, (1, 2), padding[0], size, 1)
+    height, width = (m + sum(padding) - n + 1 for m in y.shape[1:3])
+    return _scatter(y, n, (1, 2), padding[0], (height, width), 1)
 
 
 # --- pixels to blocks -----------------------------------------------------------------

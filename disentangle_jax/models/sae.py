@@ -103,10 +103,11 @@ class Encoder(nn.Module):
     def __call__(self, x: jax.Array) -> Posterior:
         backbone = self.backbone
         halve = "pool" if backbone.resampling == "pool" else "stride"
-        layout, reads = backbone.layout, ()
+        layout = backbone.layout
+        reads: tuple[int, ...] = ()
         if layout.scheme == "ladder":
             reads = LADDER_READS[backbone.blocks, layout.variables]
-        rungs = []
+        rungs: list[jax.Array] = []
         for i in range(1, backbone.blocks + 1):
             x = backbone.block(
                 i,
@@ -212,7 +213,7 @@ class Autoencoder(Network):
         """Sizes of the contiguous variables of the latent vector."""
         return self.backbone.latent_groups
 
-    def setup(self):
+    def setup(self) -> None:
         self.encoder = Encoder(self.backbone)
         hourglass = self.backbone.layout.scheme == "hourglass"
         decoder = HourglassDecoder if hourglass else StructuralDecoder
@@ -257,7 +258,7 @@ def autoencoder(
         raise ValueError(f"models.create: `blocks` must be 12 or 16, got {blocks}.")
     backbone = Backbone(
         layout,
-        tuple(image_shape),
+        (image_shape[0], image_shape[1], image_shape[2]),
         blocks,
         {12: 12, 16: 32}[blocks] if latent_dim is None else latent_dim,
         {12: 64, 16: 128}[blocks] if channels is None else channels,

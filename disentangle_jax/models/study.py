@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -105,8 +105,8 @@ class Conv64(Network):
         paired = _in_blocks(self.image_shape, self.channel_scale)
         return 4 if paired and not self.spatial_broadcast else 0
 
-    def setup(self):
-        def wrap(module, **options):
+    def setup(self) -> None:
+        def wrap(module: type[nn.Module], **options: Any) -> type[nn.Module]:
             return nn.remat(module, **options) if self.remat else module
 
         settings = dict(
@@ -214,8 +214,9 @@ class _Part(nn.Module):
         for i, conv in enumerate(convs):
             x = conv(self.activate(x) if i else x)
         if pair:
+            first, second = map(layers.weights, pair)
             x = blocks.conv_transpose_pair(
-                self.activate(x), *map(layers.weights, pair), self.activate
+                self.activate(x), first, second, self.activate
             )
         return x.astype(jnp.float32)
 
@@ -244,10 +245,10 @@ class _Encoder(_Part):
         if self.paired:
             pair, convs = convs[:2], convs[2:]
             padding = pair[0].padding[0]
-            pair = map(layers.weights, pair)
-            x = self.activate(
-                blocks.conv_pair(x.astype(self.dtype), *pair, self.activate, padding)
-            )
+            first, second = map(layers.weights, pair)
+            x = x.astype(self.dtype)
+            x = blocks.conv_pair(x, first, second, self.activate, padding)
+            x = self.activate(x)
         for conv in convs:
             x = self.activate(conv(x))
         x = self.hidden(x.reshape(x.shape[0], -1), self.variant.hidden)
@@ -272,8 +273,8 @@ class _Decoder(_Part):
         first = self.scaled(self.variant.convs[-1][0])
         x = self.hidden(z, (*self.variant.hidden, height * width * first))
         x = x.reshape(-1, height, width, first)
-        channels = map(self.scaled, self.variant.decoder_channels)
-        channels = (*channels, self.image_shape[2])
+        hidden = map(self.scaled, self.variant.decoder_channels)
+        channels = (*hidden, self.image_shape[2])
         return self.convolve(x, channels, doubled=self.halvings)
 
 
@@ -314,8 +315,8 @@ class FullyConnected(Network):
     initializer: str
     dtype: jnp.dtype
 
-    def setup(self):
-        def mlp(nonlinearity, *widths):
+    def setup(self) -> None:
+        def mlp(nonlinearity: str, *widths: int) -> layers.MLP:
             return layers.MLP(widths, nonlinearity, self.initializer, self.dtype)
 
         pixels = math.prod(self.image_shape)

@@ -52,8 +52,8 @@ class ProdLDA(_TopicNetwork):
 
     keep: float
 
-    def setup(self):
-        def dense(features, use_bias=True):
+    def setup(self) -> None:
+        def dense(features: int, use_bias: bool = True) -> layers.Dense:
             return layers.Dense(features, self.initializer, use_bias, self.dtype)
 
         self.hidden_1, self.hidden_2 = dense(self.width), dense(self.width)
@@ -89,8 +89,8 @@ class NVDM(_TopicNetwork):
     The head of the log-standard-deviations starts at zero.
     """
 
-    def setup(self):
-        def dense(features, initializer=self.initializer):
+    def setup(self) -> None:
+        def dense(features: int, initializer: str = self.initializer) -> layers.Dense:
             return layers.Dense(features, initializer, dtype=self.dtype)
 
         self.hidden = dense(self.width)
@@ -136,7 +136,8 @@ def prodlda(
 ) -> ProdLDA:
     """Builds `ProdLDA` for a vocabulary of `image_shape` ``(V,)``."""
     _check_groups("prodlda", latent_dim, groups)
-    return ProdLDA(*image_shape, latent_dim, groups, width, initializer, dtype, keep)
+    (vocabulary,) = image_shape
+    return ProdLDA(vocabulary, latent_dim, groups, width, initializer, dtype, keep)
 
 
 @define(
@@ -154,4 +155,5 @@ def nvdm(
 ) -> NVDM:
     """Builds `NVDM` for a vocabulary of `image_shape` ``(V,)``."""
     _check_groups("nvdm", latent_dim, groups)
-    return NVDM(*image_shape, latent_dim, groups, width, initializer, dtype)
+    (vocabulary,) = image_shape
+    return NVDM(vocabulary, latent_dim, groups, width, initializer, dtype)

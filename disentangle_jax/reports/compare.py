@@ -55,7 +55,7 @@ def find_runs(folders: Sequence[pathlib.Path]) -> list[pathlib.Path]:
     """
     if not folders:
         raise ValueError("compare: name the folders of at least one evaluated run.")
-    found = []
+    found: list[pathlib.Path] = []
     for folder in map(pathlib.Path, folders):
         if not folder.is_dir():
             raise ValueError(f"compare: there is no folder {folder}.")
@@ -333,14 +333,14 @@ def _pair_sections(groups: Sequence[Group], workdir: pathlib.Path) -> Iterator[s
     """Yields the scatter plots that evaluators describe ("Structure …", Fig. 8)."""
     for name in _shared_evaluators(groups):
         for pair in evaluation.describe(name).pairs:
-            points = {}
+            points: dict[str, list[tuple[float, float]]] = {}
             for group in groups:
                 for scores in group.scores:
                     numbers = evaluation.score_rows(scores)
                     values = {row.name: row.value for row in numbers}
-                    point = values.get(pair.x), values.get(pair.y)
-                    if None not in point:
-                        points.setdefault(group.label, []).append(point)
+                    x, y = values.get(pair.x), values.get(pair.y)
+                    if x is not None and y is not None:
+                        points.setdefault(group.label, []).append((x, y))
             if not points:
                 yield markup.section(
                     pair.name, pair.title, f"Not drawn: {pair.missing}"
@@ -370,8 +370,9 @@ def _picture_sections(groups: Sequence[Group], workdir: pathlib.Path) -> Iterato
         if not all(name in sections for sections in others):
             continue
         shown = {label: sections[name] for label, sections in found.items()}
-        if isinstance(first[name], Sheet) and first[name].shared_rows:
-            yield drawing.write_section(stacked(shown), workdir)
+        sheets = {k: one for k, one in shown.items() if isinstance(one, Sheet)}
+        if len(sheets) == len(shown) and next(iter(sheets.values())).shared_rows:
+            yield drawing.write_section(stacked(sheets), workdir)
             continue
         drawn = {label: drawing.draw(section) for label, section in shown.items()}
         if all(one.kind == "png" for one in drawn.values()):

@@ -38,7 +38,7 @@ from disentangle_jax.reports.requests import (
     parse_place,
 )
 
-_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:\d{1,5})?")
+_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
 _MAX_JSON = 64 * 1024
 _MAX_UPLOAD = 8 * 1024 * 1024
 _PICKS = 12
@@ -60,6 +60,8 @@ class Subject:
       stored_codes: returns the codes ``[N, D]`` that hybrids recombine; called once,
         when they are needed.
       discrete: number of discrete variables, the last of `groups`: one-hot vectors.
+      values: ``[D, V]`` values of latents that take no others, ascending; None for
+        latents that take any value.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Subject:
     images: np.ndarray
     stored_codes: Callable[[], np.ndarray]
     discrete: int = 0
+    values: np.ndarray | None = None
 
     @functools.cached_property
     def bank(self) -> np.ndarray:
@@ -89,8 +92,9 @@ def explore(models: Iterable[evaluation.Trained], port: int = 0) -> None:
             print(
                 "Open this address in a browser here. On a remote machine, run\n"
                 f"  ssh -L {port}:127.0.0.1:{port} REMOTE_MACHINE\n"
-                "where the browser is, and open the same address there. Ctrl-C stops "
-                "it.",
+                "where the browser is, and open the same address there. Another port "
+                f"can replace the first {port} and that of the address. Ctrl-C stops "
+                "the explorer.",
                 flush=True,
             )
             server.serve_forever()
@@ -102,6 +106,7 @@ def _subject(model: evaluation.Trained) -> Subject:
     run, seed = model.run, model.run.config.eval.seed
     rng = np.random.default_rng(seed)
     lane = run.workdir.name if run.workdir.parent.name == "lanes" else ""
+    values = run.method.codebook_values(model.state)
     return Subject(
         ", ".join(filter(None, (run.config.model.name, lane))),
         model.encode,
@@ -112,6 +117,7 @@ def _subject(model: evaluation.Trained) -> Subject:
             evaluation.training_codes, model, np.random.default_rng(seed)
         ),
         len(run.method.discrete),
+        None if values is None else np.asarray(values),
     )
 
 
@@ -147,7 +153,8 @@ class Explorer(http.server.ThreadingHTTPServer):
     def server_bind(self) -> None:
         # HTTPServer's own method would ask the name service for the address's name.
         socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = self.server_address[:2]
+        host, self.server_port = self.server_address[:2]
+        self.server_name = str(host)
 
     @property
     def url(self) -> str:
@@ -268,6 +275,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             discrete=model.discrete,
             low=_numbers(model.bank.min(axis=0)),
             high=_numbers(model.bank.max(axis=0)),
+            values=None if model.values is None else [*map(_numbers, model.values)],
             picks=[_data_url(image) for image in model.images],
             max_upload=_MAX_UPLOAD,
         )

@@ -89,7 +89,8 @@ def panels(titled: Sequence[tuple[str, Image.Image]], columns: int) -> Image.Ima
     """Returns sheets side by side, each under its title: ``(a) …``, ``(b) …``."""
     columns = min(columns, len(titled))
     font = ImageFont.load_default(size=14)
-    widths, heights = [0] * columns, []
+    widths = [0] * columns
+    heights: list[int] = []
     for number, (_, image) in enumerate(titled):
         row, column = divmod(number, columns)
         widths[column] = max(widths[column], image.width)

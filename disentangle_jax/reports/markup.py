@@ -6,8 +6,8 @@ import importlib.resources
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-_BREAK = re.compile(r"([._,])(?!\d)")
-_CODE = re.compile(r"`([^`]+)`")
+_BREAK = re.compile(r"([._,+=|])(?!\d)")
+_CODE = re.compile(r"(?::[a-z]+:)?`([^`]+)`")
 _HEADING = re.compile(r'<section id="([^"]+)"><h2>(.*?)</h2>')
 
 
@@ -58,7 +58,7 @@ def section(name: str, title: str, caption: str, body: str = "") -> str:
 
 
 def inline(text: str) -> str:
-    """Returns plain text as HTML; words in backticks are code."""
+    """Returns plain text as HTML; words in backticks, also of roles, are code."""
     return _CODE.sub(r"<code>\1</code>", html.escape(text))
 
 
@@ -79,8 +79,8 @@ def table(
 ) -> str:
     """Returns a table of plain texts; column `number` is aligned as numbers are.
 
-    Names may break after dots, commas and underscores, to fit narrow screens; numbers
-    do not. Texts of the first column lead to their addresses in `links`.
+    Names may break after dots, commas, underscores and signs, to fit narrow screens;
+    numbers do not. Texts of the first column lead to their addresses in `links`.
     """
 
     def cell(column: int, text: str) -> str:

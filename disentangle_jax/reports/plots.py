@@ -5,16 +5,22 @@ Plots are narrow, so that their text can be read on a phone, 360 pixels wide.
 
 import io
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _DPI = 160
 _WIDTH = 5.0
 
 
 def curves(
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float] | np.ndarray]],
+    curves: Mapping[
+        str, tuple[Sequence[float] | np.ndarray, Sequence[float] | np.ndarray]
+    ],
     x_name: str,
     y_name: str,
 ) -> bytes:
@@ -30,7 +36,9 @@ def curves(
         mean = seeds.mean(axis=0)
         # There are ten colours.
         style = ("-", "--", ":")[place // 10 % 3]
-        axes.plot(x, mean, style, color=colour, label=name)
+        # A line of one point is invisible.
+        marker = "o" if np.isfinite(mean).sum() == 1 else None
+        axes.plot(x, mean, style, color=colour, label=name, marker=marker)
         if len(seeds) > 1:
             spread = seeds.std(axis=0, ddof=1)
             axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.2)
@@ -81,7 +89,7 @@ def correlation_map(
 
 
 def bar_groups(
-    groups: Mapping[str, Sequence[float]],
+    groups: Mapping[str, Sequence[float] | np.ndarray],
     x_name: str,
     y_name: str,
     names: Sequence[str] = (),
@@ -262,7 +270,9 @@ def line_grid(
     return png(figure)
 
 
-def _draw_lines(axes, curves: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
+def _draw_lines(
+    axes: "Axes", curves: Mapping[str, Mapping[float, Sequence[float]]]
+) -> None:
     for place, (name, points) in enumerate(curves.items()):
         spread = [mean_and_deviation(values) for values in points.values()]
         axes.errorbar(
@@ -297,7 +307,7 @@ def histograms(groups: Mapping[str, np.ndarray], x_name: str) -> bytes:
     figure = new_figure(3.0)
     axes = figure.add_subplot(xlabel=x_name, ylabel="density")
     every = np.concatenate(list(groups.values()))
-    bins = np.linspace(every.min(), every.max(), 41)
+    bins = np.linspace(every.min(), every.max(), 41).tolist()
     for name, values in groups.items():
         if len(values):
             axes.hist(values, bins, density=True, alpha=0.5, label=name)
@@ -324,13 +334,13 @@ def clouds(panels: Mapping[str, Sequence[np.ndarray]], radius: float) -> bytes:
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float | None]:
     """Returns mean and standard deviation (n − 1); None for the latter of one value."""
-    values = np.asarray(values, float)
-    if len(values) < 2:
-        return float(values.mean()), None
-    return float(values.mean()), float(values.std(ddof=1))
+    array = np.asarray(values, float)
+    if len(array) < 2:
+        return float(array.mean()), None
+    return float(array.mean()), float(array.std(ddof=1))
 
 
-def new_figure(height: float):
+def new_figure(height: float) -> "Figure":
     """Returns an empty matplotlib figure of the common width."""
     # Figure, not pyplot: no window system, no global state.
     from matplotlib.figure import Figure
@@ -338,7 +348,7 @@ def new_figure(height: float):
     return Figure(figsize=(_WIDTH, height), dpi=_DPI, layout="constrained")
 
 
-def png(figure) -> bytes:
+def png(figure: "Figure") -> bytes:
     """Returns a matplotlib figure as a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")

@@ -11,6 +11,7 @@ import itertools
 import pathlib
 import re
 import textwrap
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -67,7 +68,7 @@ def write(
         files.write_text(folder / f"{name}.html", markup.page(name, body))
     summaries = "".join(
         f'<li><a href="{name}.html">{name}</a>: '
-        f"{markup.inline(inspect.getdoc(module).partition(chr(10))[0])}</li>"
+        f"{markup.inline((inspect.getdoc(module) or '').partition(chr(10))[0])}</li>"
         for name, module in modules.items()
     )
     tables = "".join(
@@ -111,11 +112,14 @@ def _page(
         yield markup.section("about-", "About", "", shown(module))
     if listing is not None:
         head, *rows = listing.rows
-        links = {row[0]: f"#about-{row[0]}" for row in rows if listing.about}
+        about = listing.about
+        named = [row[0] for row in rows] if about is not None else []
+        links = {one: f"#about-{one}" for one in named}
         table = markup.table(head, rows, number=-1, links=links)
-        for row in rows if listing.about else ():
-            about = html.escape(listing.about(row[0]))
-            table += f'<h3 id="about-{row[0]}">{row[0]}</h3><pre>{about}</pre>'
+        if about is not None:
+            for one in named:
+                text = html.escape(about(one))
+                table += f'<h3 id="about-{one}">{one}</h3><pre>{text}</pre>'
         yield markup.section(f"table-{name}", listing.title, "", table)
     for public_name, value in public(module).items() if module is not None else ():
         body = f"<pre>{html.escape(signature(value, public_name))}</pre>{shown(value)}"
@@ -141,12 +145,7 @@ def signature(value: Any, name: str) -> str:
         found = inspect.signature(value)
     except (TypeError, ValueError):
         return name
-    parameters = [
-        p.replace(default=_Name(p.default.__name__)) if callable(p.default) and
-        p.default is not p.empty else p
-        for p in found.parameters.values()
-        if p.name != "self"
-    ]  # fmt: skip
+    parameters = [_shown(p) for p in found.parameters.values() if p.name != "self"]
     found = found.replace(parameters=parameters)
     if inspect.isclass(value):
         found = found.replace(return_annotation=found.empty)
@@ -161,6 +160,19 @@ def signature(value: Any, name: str) -> str:
             lines.append("*")
         lines.append(_PREFIXES.sub("", str(p)))
     return f"{name}(\n" + "".join(f"    {line},\n" for line in lines) + f"){end}"
+
+
+def _shown(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Returns a parameter whose default has a name, or "…" where it has none."""
+    if typing.get_origin(parameter.annotation) is typing.Unpack:
+        (fields,) = typing.get_args(parameter.annotation)
+        parameter = parameter.replace(annotation=fields)
+    default = parameter.default
+    if default is not parameter.empty and callable(default):
+        return parameter.replace(default=_Name(default.__name__))
+    if " at 0x" in repr(default):  # An address, which differs from run to run.
+        return parameter.replace(default=_Name("…"))
+    return parameter
 
 
 class _Name(str):
@@ -204,11 +216,12 @@ def to_html(text: str, package: str, addresses: Mapping[str, str]) -> str:
         entries = [(head, more) for head, more in _blocks(block, lines=True)]
         found = [_FIELD.fullmatch(f"{head} {' '.join(more.split())}".strip())
                  for head, more in entries]  # fmt: skip
-        if not all(found):
+        matches = [match for match in found if match is not None]
+        if len(matches) < len(found):
             return to_html(block, package, addresses)
         return "".join(
             f"<dt><code>{html.escape(match[1])}</code></dt><dd>{inline(match[2])}</dd>"
-            for match in found
+            for match in matches
         ).join(("<dl>", "</dl>"))
 
     parts = []
@@ -244,12 +257,13 @@ def _blocks(text: str, *, lines: bool = False) -> Iterator[tuple[str, str]]:
             table = line != ""
             block.append(line)
             continue
-        begins = line is not None and line[:1] not in ("", " ")
-        single = lines or (begins and line.startswith("* "))
+        first = "" if line is None else line[:2]
+        begins = first[:1] not in ("", " ")
+        single = lines or first == "* "
         if line is None or (begins and (block or (head and single))):
             yield " ".join(head), textwrap.dedent("\n".join(block)).strip("\n")
             head, block = [], []
-        if begins:
+        if line is not None and begins:
             head.append(line)
         elif line is not None and (line or head):
             block.append(line)

@@ -4,7 +4,7 @@ import io
 import json
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -29,7 +29,7 @@ def bad(message: str) -> Refusal:
 def parse_json(body: bytes) -> dict[str, Any]:
     """Returns a JSON object; NaN and infinities are refused."""
 
-    def refuse(word: str):
+    def refuse(word: str) -> NoReturn:
         raise bad(f"body: numbers must be finite, got {word}.")
 
     try:
@@ -72,15 +72,15 @@ def parse_image(content: bytes, shape: Sequence[int]) -> np.ndarray:
     """
     height, width, channels = shape
     try:
-        with Image.open(io.BytesIO(content), formats=_FORMATS) as picture:
-            if picture.width * picture.height > _MAX_PIXELS:
+        with Image.open(io.BytesIO(content), formats=_FORMATS) as file:
+            if file.width * file.height > _MAX_PIXELS:
                 raise Refusal(
                     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                     f"image: must have at most {_MAX_PIXELS // 1_000_000} million "
-                    f"pixels, got {picture.width} x {picture.height}.",
+                    f"pixels, got {file.width} x {file.height}.",
                 )
-            picture = ImageOps.exif_transpose(picture)
-            picture = picture.convert("RGB" if channels == 3 else "L")
+            upright = ImageOps.exif_transpose(file)
+            picture = upright.convert("RGB" if channels == 3 else "L")
     except Refusal:
         raise
     except Exception:  # Pillow's readers raise many kinds on damaged files.

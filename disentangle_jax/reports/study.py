@@ -1,10 +1,14 @@
 """Plots of a study of many models: matrices, distributions, curves and points."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from disentangle_jax.reports.plots import new_figure, png
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def matrices(
@@ -154,7 +158,9 @@ def clouds(
     return _labelled(figure, panels, x_name, y_name)
 
 
-def _labelled(figure, titles: Iterable[str], x_name: str, y_name: str) -> bytes:
+def _labelled(
+    figure: "Figure", titles: Iterable[str], x_name: str, y_name: str
+) -> bytes:
     """Names the panels and axes of a figure, adds a legend, and returns its PNG."""
     for axes, title in zip(figure.axes, titles):
         axes.set_title(title, loc="left", fontsize=9)

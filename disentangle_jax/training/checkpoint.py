@@ -15,7 +15,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -24,6 +24,8 @@ from jax.experimental import multihost_utils
 
 from disentangle_jax import files
 from disentangle_jax.training.processes import is_first
+
+_Tree = TypeVar("_Tree")
 
 
 class UnreadableCheckpoint(ValueError):
@@ -88,7 +90,7 @@ class Checkpoints:
         items = ocp.args.Composite(digests=ocp.args.JsonRestore())
         return self._manager.restore(step, args=items).digests.get("pending", {})
 
-    def restore(self, like: Any) -> Any | None:
+    def restore(self, like: _Tree) -> _Tree | None:
         """Returns the newest readable state, or None where nothing was ever saved.
 
         Args:
@@ -113,10 +115,10 @@ class Checkpoints:
             self._move_aside(failures, used=step)
             return state
         if failures:
-            step, error = next(iter(failures.items()))
+            step, reason = next(iter(failures.items()))
             raise UnreadableCheckpoint(
                 f"checkpoints: none of {self._directory} can be read (step {step}: "
-                f"{error}). Use another --workdir, or move the folder "
+                f"{reason}). Use another --workdir, or move the folder "
                 "away to start afresh."
             )
         return None

@@ -16,7 +16,8 @@ def use_compilation_cache() -> None:
     ``JAX_COMPILATION_CACHE_DIR`` names another place. Programs for a CPU are specific
     to its instruction set, so each kind of machine that shares a home has its own.
     """
-    if jax.config.jax_compilation_cache_dir:
+    # JAX adds its options when it is imported, which mypy does not see.
+    if jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]
         return
     base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     folder = pathlib.Path(base) / "disentangle_jax" / f"xla-{_instruction_set()}"

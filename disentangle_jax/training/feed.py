@@ -87,7 +87,10 @@ def _local_part(run: Run) -> tuple[range, range]:
     place = NamedSharding(run.mesh, P("lanes", "data"))
     indices = place.addressable_devices_indices_map(sizes).values()
     lanes, rows = (
-        _block([index[axis].indices(size)[:2] for index in indices], size)
+        _block(
+            [index[axis].indices(size)[:2] for index in indices if index is not None],
+            size,
+        )
         for axis, size in enumerate(sizes)
     )
     return lanes, rows

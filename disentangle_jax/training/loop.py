@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -39,6 +39,9 @@ from disentangle_jax.types import State
 
 # ``(state [L, …], lane) -> (numbers, uint8 images [H, W, C])`` of one lane, by name.
 Watch = Callable[[State, int], tuple[dict[str, float], dict[str, np.ndarray]]]
+
+# What `signal.signal` takes and returns.
+_Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
 # Floating-point operations per second that a training step reached on a CPU core; only
 # for the first estimate of a run's length, which the progress line corrects.
@@ -75,7 +78,7 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.received: int | None = None
-        self._before: dict[int, object] = {}
+        self._before: dict[int, _Handler] = {}
 
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is not threading.main_thread():
@@ -347,22 +350,25 @@ def _compiled(
 ) -> tuple[Callable, Callable]:
     """Returns the compiled dispatch and the compiled refit of a run."""
 
-    def dispatch(carry: Carry, inputs: dict, votes: jax.Array):
+    def dispatch(
+        carry: Carry, inputs: dict, votes: jax.Array
+    ) -> tuple[Carry, dict, jax.Array]:
         return *program.steps(carry, inputs), votes.any()
 
     # Terms on every device, so that each process can read them.
     everywhere = NamedSharding(run.mesh, P())
     places = (program_lib.shardings(run, carry), everywhere, everywhere)
-    compiled = jax.jit(
+    jitted = jax.jit(
         dispatch,
         donate_argnums=0,
         out_shardings=places,
         compiler_options=models.compiler_options(),
     )
+    compiled: Callable = jitted
     if jax.process_count() > 1:
         # All compile before any begins: processes must connect within half a minute.
         shapes = program_lib.abstract_inputs(run, program)
-        compiled = compiled.lower(carry, shapes, agreement.votes(False)).compile()
+        compiled = jitted.lower(carry, shapes, agreement.votes(False)).compile()
         wait_for_all("compiled")
     refit = jax.jit(program.refit, donate_argnums=0, out_shardings=places[0])
     return compiled, refit
@@ -393,7 +399,7 @@ def _steps(
         stopping = agreement.reached(stop.received is not None, stop_agreed)
         last = step == config.num_steps
         seen = None
-        if every and (step % every == 0 or last):
+        if watch is not None and every and (step % every == 0 or last):
             state = fetched(program_lib.evaluated_state(run, carry), run.mesh)
             seen = functools.partial(watch, state)
         due = step % config.log_every == 0 or last or seen is not None
@@ -423,12 +429,16 @@ def _announce(run: Run, program: Program, like: Carry, start: int) -> None:
     if jax.default_backend() != "cpu" or steps <= 0:
         return
     inputs = program_lib.abstract_inputs(run, program)
-    cost = jax.jit(program.steps).lower(like, inputs).cost_analysis()
+    lowered = jax.jit(program.steps).lower(like, inputs)
+    cost = cast(dict[str, float], lowered.cost_analysis())
     # A loop over steps or chunks of lanes counts its body once.
     flops = cost["flops"]
     if run.config.lanes.chunk:
         flops *= len(run.lanes) / run.config.lanes.chunk
-    cores = os.process_cpu_count() if sys.version_info >= (3, 13) else os.cpu_count()
+    if sys.version_info >= (3, 13):
+        cores = os.process_cpu_count() or 1
+    else:
+        cores = os.cpu_count() or 1
     seconds = flops * steps / (cores * _CPU_FLOPS_PER_CORE)
     if seconds > 3600:
         print(

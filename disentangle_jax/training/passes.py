@@ -68,7 +68,7 @@ class Passes:
     def take(self, number: jax.Array) -> Any:
         """Returns the lanes ``[at once, …]`` of a pass."""
 
-        def take(array):
+        def take(array: jax.Array) -> jax.Array:
             some = jax.lax.dynamic_index_in_dim(
                 self._folded(array), number, 1, keepdims=False
             )
@@ -79,7 +79,7 @@ class Passes:
     def replace(self, number: jax.Array, new: Any) -> Any:
         """Returns the tree with other lanes of a pass."""
 
-        def replace(array, some):
+        def replace(array: jax.Array, some: jax.Array) -> jax.Array:
             folded = self._folded(array)
             some = some.reshape(self._parts, -1, *some.shape[1:])
             folded = jax.lax.dynamic_update_index_in_dim(folded, some, number, 1)
@@ -90,7 +90,7 @@ class Passes:
     def unfold(self, results: Any) -> Any:
         """Returns results ``[passes, at once, …]`` in the order of the lanes."""
 
-        def unfold(array):
+        def unfold(array: jax.Array) -> jax.Array:
             parts = array.reshape(len(array), self._parts, -1, *array.shape[2:])
             return parts.swapaxes(0, 1).reshape(-1, *array.shape[2:])
 

@@ -2,13 +2,15 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from disentangle_jax.data.device import Draw
+from disentangle_jax.methods.method import Hyper
 from disentangle_jax.training import schedules as schedules_lib
 from disentangle_jax.training.lanes import over_lanes
 from disentangle_jax.training.passes import Passes, lanes_at_once, lanes_updated
@@ -94,15 +96,15 @@ def build(run: Run) -> Program:
         n: jnp.array([lane.hyper[n] for lane in lanes], jnp.float32) for n in names
     }
     constants = {"keys": _keys(run)[1], "hyper": hyper, "method": run.constants()}
-    draw = None
+    draw: Draw | None = None
     if train.input == "device":
         draw, constants["images"] = run.method.inputs.on_device(
             run.train_set, run.config.data
         )
         constants["batch_seeds"] = jnp.array(batch_seeds(run), jnp.uint32)
 
-    def drawn(key, constants) -> dict:
-        arrays = draw(key, train.batch_size, constants["images"])
+    def drawn(key: jax.Array, constants: dict) -> dict:
+        arrays = cast(Draw, draw)(key, train.batch_size, constants["images"])
         # Each device draws its rows only.
         rows = NamedSharding(run.mesh, P("data"))
         return {
@@ -113,7 +115,9 @@ def build(run: Run) -> Program:
     each_draws = draw is not None and own_batches(run)
     models = _all_models(run, drawn if each_draws else None)
 
-    def one_step(carry: Carry, step, batch, constants) -> tuple[Carry, dict]:
+    def one_step(
+        carry: Carry, step: jax.Array, batch: Any, constants: dict
+    ) -> tuple[Carry, dict]:
         if draw is not None:
             roots = jax.vmap(jax.random.key)(constants["batch_seeds"])
             keys = jax.vmap(jax.random.fold_in, (0, None))(roots, step)
@@ -142,7 +146,15 @@ def build(run: Run) -> Program:
     return Program(steps, constants, refit)
 
 
-def _first_half(run: Run, common, step, key, hyper, batch, state: State):
+def _first_half(
+    run: Run,
+    common: dict,
+    step: jax.Array,
+    key: jax.Array,
+    hyper: Hyper,
+    batch: dict,
+    state: State,
+) -> tuple[tuple[Any, ...], dict]:
     """Returns what the second half of one lane's step needs, and the terms.
 
     These are gradients and state of the networks, or the new state of a method that
@@ -155,14 +167,24 @@ def _first_half(run: Run, common, step, key, hyper, batch, state: State):
     return tuple(found), terms
 
 
-def _second_half(run: Run, step, hyper, found, loss, state, average, alive):
+def _second_half(
+    run: Run,
+    step: jax.Array,
+    hyper: Hyper,
+    found: tuple[Any, ...],
+    loss: jax.Array,
+    state: State,
+    average: Any,
+    alive: jax.Array,
+) -> tuple[State, Any, jax.Array]:
     """Returns state, average and liveness of one lane after a step."""
     train = run.config.train
     hyper = schedules_lib.scheduled(train.schedules, hyper, step)
     if run.method.divided:
         # Finite gradients make finite parameters. Checking the gradients, not the
         # parameters, lets XLA update each parameter in one pass.
-        checked, new = found[0], run.method.update(state, *found, hyper)
+        checked, model_state = found
+        new = run.method.update(state, checked, model_state, hyper)
     else:
         (new,) = found
         checked = new.params
@@ -178,7 +200,8 @@ def _second_half(run: Run, step, hyper, found, loss, state, average, alive):
 
 def _all_finite(tree: Any) -> jax.Array:
     """Returns whether all elements are finite; checks all small arrays at once."""
-    small, large = [], []
+    small: list[jax.Array] = []
+    large: list[jax.Array] = []
     for leaf in jax.tree.leaves(tree):
         (small if leaf.size < _SMALL else large).append(leaf)
     if small:
@@ -201,8 +224,22 @@ def _all_models(run: Run, drawn: Callable | None) -> Callable:
         functools.partial(_second_half, run), updated, (None, *(0,) * 6)
     )
 
-    def first(constants, step, key, hyper, batch, state):
-        def one(common, step, key, hyper, batch, state):
+    def first(
+        constants: dict,
+        step: jax.Array,
+        key: jax.Array,
+        hyper: Hyper,
+        batch: Any,
+        state: State,
+    ) -> tuple[tuple[Any, ...], dict]:
+        def one(
+            common: dict,
+            step: jax.Array,
+            key: jax.Array,
+            hyper: Hyper,
+            batch: Any,
+            state: State,
+        ) -> tuple[tuple[Any, ...], dict]:
             if drawn is not None:
                 batch = drawn(batch, constants)
             return _first_half(run, common, step, key, hyper, batch, state)
@@ -214,7 +251,7 @@ def _all_models(run: Run, drawn: Callable | None) -> Callable:
         # Some lanes after the others, so that only their activations live.
         own = Passes((key, hyper, state, {} if shared else batch), at_once, across)
 
-        def one_pass(_, number):
+        def one_pass(_: None, number: jax.Array) -> tuple[None, Any]:
             key, hyper, state, rows = own.take(number)
             return None, some(
                 common, step, key, hyper, batch if shared else rows, state
@@ -223,12 +260,19 @@ def _all_models(run: Run, drawn: Callable | None) -> Callable:
         found = jax.lax.scan(one_pass, None, jnp.arange(updated // at_once))[1]
         return own.unfold(found)
 
-    def models(step, constants, batch, carry: Carry):
+    def models(step: jax.Array, constants: dict, batch: Any, carry: Carry) -> tuple:
         keys, hyper = constants["keys"], constants["hyper"]
         if not shared and lanes == 1:
             batch = jax.tree.map(lambda a: a[None], batch)
 
-        def some(keys, hyper, batch, state, average, alive):
+        def some(
+            keys: jax.Array,
+            hyper: Hyper,
+            batch: Any,
+            state: State,
+            average: Any,
+            alive: jax.Array,
+        ) -> tuple[State, Any, jax.Array, dict]:
             found, terms = first(constants, step, keys, hyper, batch, state)
             models = second(step, hyper, found, terms["loss"], state, average, alive)
             return (*models, terms)
@@ -237,7 +281,7 @@ def _all_models(run: Run, drawn: Callable | None) -> Callable:
             return some(keys, hyper, batch, *carry)
         own = Passes((keys, hyper, {} if shared else batch), updated, across)
 
-        def one_pass(models, number):
+        def one_pass(models: tuple, number: jax.Array) -> tuple[tuple, dict]:
             key, hyper, rows = own.take(number)
             carry = Passes(models, updated, across)
             new = some(key, hyper, batch if shared else rows, *carry.take(number))

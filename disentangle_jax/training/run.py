@@ -4,7 +4,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import ml_collections
@@ -189,7 +189,9 @@ def make_method(config: ml_collections.ConfigDict, train_set: data.Dataset) -> M
         **{field: value for field, value in fields.items() if field in options},
     )
     if config.data.standardize:
-        method = methods.Standardized(method, *_moments(config.data.name))
+        # It has all that a method has, by forwarding what it does not change.
+        standardized = methods.Standardized(method, *_moments(config.data.name))
+        return cast(Method, standardized)
     return method
 
 

@@ -1,5 +1,7 @@
 """States from checkpoints: for evaluation, and as the start of another run."""
 
+from typing import Any
+
 import jax
 
 from disentangle_jax.training import program as program_lib
@@ -27,7 +29,7 @@ def begin_from(run: Run, carry: Carry) -> Carry:
       carry: its first state, freshly initialised.
     """
     folder = named_place(run.config.train.start_from, run.workdir)
-    other = prepare(read_config(folder), folder, devices=run.mesh.devices.flat)
+    other = prepare(read_config(folder), folder, devices=list(run.mesh.devices.flat))
     old = restore(other)
     print(f"beginning with the parameters of {folder} after {old.step.max()} steps")
     state = carry.state._replace(
@@ -42,7 +44,7 @@ def begin_from(run: Run, carry: Carry) -> Carry:
     return carry._replace(state=state, average=average)
 
 
-def _placed(old, new):
+def _placed(old: Any, new: Any) -> Any:
     """Returns the leaves of `old` in the structure and the places of `new`.
 
     A frozen part adds containers, but no leaves, to the state of an optimizer.
@@ -60,11 +62,13 @@ def restore(run: Run) -> State:
     Builds no program and moves no data. Where an average of the parameters is kept, it
     takes their place.
     """
-    if not has_checkpoint(run.workdir):
+    carry = None
+    if has_checkpoint(run.workdir):
+        keep = run.config.train.keep_checkpoints
+        with Checkpoints(run.workdir / "checkpoints", keep=keep) as checkpoints:
+            carry = checkpoints.restore(program_lib.abstract_carry(run))
+    if carry is None:
         raise ValueError(
             f"workdir: {run.workdir} holds no checkpoint yet; train it first."
         )
-    keep = run.config.train.keep_checkpoints
-    with Checkpoints(run.workdir / "checkpoints", keep=keep) as checkpoints:
-        carry = checkpoints.restore(program_lib.abstract_carry(run))
     return program_lib.evaluated_state(run, carry)

@@ -40,7 +40,7 @@ def peak_bytes(jaxpr: core.Jaxpr, platform: str) -> int:
       platform: ``"cpu"``, ``"gpu"`` or ``"tpu"``: which branch is taken where a
         function has one for each platform.
     """
-    last_use = {}
+    last_use: dict[core.Var, int] = {}
     for number, equation in enumerate(jaxpr.eqns):
         last_use |= dict.fromkeys(_variables(equation.invars), number)
     last_use |= dict.fromkeys(_variables(jaxpr.outvars), len(jaxpr.eqns))

@@ -37,6 +37,7 @@ def test_codes_and_prior_have_the_values_of_the_codebook(
     values = np.asarray(method.latent_values(state, posterior.mean, 9))
     assert values.shape == (3, count) and (np.diff(values, axis=1) > 0).all()
     np.testing.assert_array_equal(values, method.latent_values(state, None, 9))
+    np.testing.assert_array_equal(values, method.codebook_values(state))
     drawn = method.prior(getkey(), state, 400)
     for codes in (posterior.mean, drawn):
         for d in range(3):
@@ -52,6 +53,7 @@ def test_methods_without_codebooks_have_even_values(getkey):
     np.testing.assert_allclose(values, want, rtol=1e-6)
     flat = np.asarray(method.latent_values(None, None, 5))
     np.testing.assert_allclose(flat, np.tile([-2, -1, 0, 1, 2], (3, 1)))
+    assert method.codebook_values(None) is None
 
 
 def test_step_of_qlae_is_the_gradient_of_its_objective(images, getkey):

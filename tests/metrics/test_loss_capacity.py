@@ -29,7 +29,7 @@ def test_against_a_loop(rng):
     given = {"codes_test": codes[test], "factors_test": factors[test]}
     score = metrics.dci_es(codes[train], factors[train], probes=5, **given)
     arrays = check_arrays("t", codes[train], factors[train], *given.values())
-    x, x_test = _features(arrays, 16, 0)
+    x, x_test = _features(arrays, arrays.test, 16, 0)
     assert x.shape == (240, 1 + 3 + 16)
     curves = []
     for k in range(2):
@@ -64,7 +64,7 @@ def test_features_are_those_of_a_gaussian_kernel(rng):
     codes = rng.normal(size=(60, 2))
     factors = rng.integers(3, size=(60, 2))
     arrays = check_arrays("t", codes, factors, codes, factors)
-    x, same = _features(arrays, 40_000, 0)
+    x, same = _features(arrays, arrays.test, 40_000, 0)
     np.testing.assert_array_equal(x, same)
     z = x[:, 1:3]
     np.testing.assert_allclose(z.mean(0), 0, atol=1e-12)

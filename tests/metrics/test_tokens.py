@@ -124,11 +124,12 @@ def test_downstream_removes_whole_tokens(tokens, monkeypatch):
         return np.zeros((len(codes_test), sizes[0]))
 
     arrays = check_arrays("t", *tokens, *tokens, (2, 2, 1))
-    tasks._reduced(arrays, predict, 100, 1)
+    tasks._reduced(arrays, arrays.test, predict, 100, 1)
     for row in seen:
         np.testing.assert_array_equal(row, arrays.codes[0, [0, 1, 4]])
     seen.clear()
-    tasks._reduced(dataclasses.replace(arrays, groups=(1,) * 5), predict, 100, 1)
+    alone = dataclasses.replace(arrays, groups=(1,) * 5)
+    tasks._reduced(alone, alone.test, predict, 100, 1)
     np.testing.assert_array_equal(seen[0], arrays.codes[0, [0, 1, 3, 4]])
 
 

@@ -1,6 +1,7 @@
 """The explorer answers its own page, and refuses everything else in one line."""
 
 import base64
+import dataclasses
 import http.client
 import io
 import json
@@ -109,6 +110,20 @@ def test_model_tells_sliders_by_variable_and_their_ranges(server):
     np.testing.assert_allclose(told["high"], codes.max(axis=0), rtol=1e-6)
     shown = base64.b64decode(told["picks"][1].partition(",")[2])
     np.testing.assert_array_equal(image_of(shown), server.models[1].images[1])
+
+
+def test_sliders_of_quantised_latents_get_the_values_of_their_codebooks(server):
+    assert request(server, "0/model", {}).json()["values"] is None
+    values = np.float32([[-0.5, 0.1, 0.5], [-1, 0, 1], [0.25, 0.5, 0.75]])
+    one = dataclasses.replace(server.models[0], values=values)
+    with Explorer([one]) as other:
+        thread = threading.Thread(target=other.serve_forever)
+        thread.start()
+        told = request(other, "0/model", {}).json()
+        other.shutdown()
+        thread.join()
+    # Decimals that stand for the float32 exactly, as those of codes do.
+    np.testing.assert_array_equal(np.float32(told["values"]), values)
 
 
 def test_slider_shows_what_the_decoder_of_the_lane_makes(server):
@@ -252,11 +267,26 @@ def test_other_hosts_and_other_sites_are_refused(server):
         assert (answer.status, answer.body[:7]) == (403, b"origin:")
     own = {"Origin": f"http://127.0.0.1:{port}"}
     assert request(server, "0/decode", asked, headers=own).status == 200
-    # An SSH tunnel may begin at another port; the page's own addresses are relative.
-    tunnel = {"Host": "localhost:9000", "Origin": "http://localhost:9000"}
-    assert request(server, "0/decode", asked, headers=tunnel).status == 200
     other = {"Host": f"localhost:{port}", "Origin": "http://localhost:9000"}
     assert request(server, "0/decode", asked, headers=other).status == 403
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost:9000", "127.0.0.1:9000", "[::1]:9000", "localhost"]
+)
+def test_an_ssh_tunnel_may_begin_at_another_port(server, host):
+    """Browsers name the port where the tunnel begins, unless it is 80."""
+    own = {"Host": host, "Origin": f"http://{host}"}
+    page = request(server, "", headers={"Host": host})
+    assert page.status == 200
+    assert str(server.server_port) not in page.body.decode()  # Addresses are relative.
+    for action, body in (
+        ("model", {}),
+        ("pick", {"image": 0}),
+        ("decode", {"code": CODE}),
+        ("hybrid", {"code": CODE, "variable": 0}),
+    ):
+        assert request(server, f"0/{action}", body, headers=own).status == 200
 
 
 def test_a_chosen_port_is_used_and_a_taken_one_refused(server):

@@ -4,11 +4,12 @@ import base64
 import io
 import json
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from disentangle_jax import evaluation, files, reports
-from disentangle_jax.reports import drawing, markup
+from disentangle_jax.reports import drawing, markup, plots
 from tests.reports import made
 from tests.reports.pages import Page, check_self_contained
 
@@ -78,6 +79,25 @@ def test_tables_without_rows_say_so_and_first_columns_may_be_links():
     shown = markup.table(("a", "b"), [("x_y", "`c` < d")], -1, {"x_y": "#there"})
     assert '<td><a href="#there">x_<wbr>y</a></td>' in shown
     assert "<td><code>c</code> &lt; d</td>" in shown
+
+
+def test_long_words_of_tables_may_break_and_roles_are_not_shown():
+    row = ("'a+b'", "c=0.5|d", "see :func:`e`, `f`")
+    shown = markup.table(("a", "b", "c"), [row], -1)
+    assert "<td>&#x27;a+<wbr>b&#x27;</td>" in shown
+    assert "<td>c=0.5|<wbr>d</td>" in shown  # Numbers stay whole.
+    assert "<td>see <code>e</code>,<wbr> <code>f</code></td>" in shown
+
+
+def test_a_curve_of_one_point_is_visible():
+    def coloured(values):
+        drawn = Image.open(io.BytesIO(plots.curves({"loss": values}, "step", "loss")))
+        pixels = np.asarray(drawn.convert("RGB"), int)
+        return int((np.ptp(pixels, axis=-1) > 40).sum())
+
+    assert coloured(([100], [0.5])) > 20
+    assert coloured(([100, 200, 300], [np.nan, 0.5, np.nan])) > 20
+    assert coloured(([100, 200], [np.nan, np.nan])) == 0
 
 
 def test_the_recipe_is_folded_with_lists_in_one_line(tmp_path):

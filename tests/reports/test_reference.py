@@ -38,6 +38,12 @@ def test_no_link_is_broken_and_nothing_is_loaded(pages):
     assert "losses.html" in values(pages["index.html"], "href")
 
 
+def test_no_page_shows_what_only_python_reads(pages):
+    for name, page in pages.items():
+        for wrong in ("<class ", "<function ", " object at 0x", ":func:", ":class:"):
+            assert wrong not in page.text, (name, wrong)
+
+
 def test_every_public_name_and_definition_has_its_place(pages):
     for package in disentangle_jax.SUBPACKAGES:
         page = pages[f"{package}.html"]

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from disentangle_jax import evaluation, reports, training
+from disentangle_jax.reports import explorer
 from disentangle_jax.training import program as program_lib
 from tests.training import tiny
 
@@ -86,6 +87,9 @@ def test_scores_and_traversals_are_those_of_the_values(whole):
             changed = codes[:1].copy()
             changed[0, d] = values[d, number]
             np.testing.assert_array_equal(walk[d, number], model.decode(changed)[0])
+    subject = explorer._subject(model)
+    np.testing.assert_array_equal(subject.values, values)
+    assert set(subject.bank[:, 0]) <= set(subject.values[0])
     reports.write(run.workdir)
     assert "Latent traversals 1" in (run.workdir / "report.html").read_text()
 

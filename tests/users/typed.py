@@ -41,3 +41,22 @@ def model(folder: str, images: np.ndarray, factors: np.ndarray) -> np.ndarray:
     codes: np.ndarray = trained.encode(mine.images(np.arange(2)))
     print(trained.card)
     return trained.traverse(codes[0], codes, steps=5)
+
+
+@data.define(factors={"x": 4, "y": 8}, image_shape=(8, 8, 1), size="32")
+def squares(*, data_dir: str | None = None, split: str = "train") -> data.Dataset:
+    images = np.zeros((32, 8, 8, 1), np.uint8)
+    dataset = squares.description.dataset(lambda indices: images[indices])
+    return dataset.keep(x=[0, 1]).split(split)
+
+
+@metrics.define(keys={"spread": "distance between codes"}, range=(0.0, np.inf))
+def spread(
+    codes: np.ndarray, factors: np.ndarray, *, seed: int = 0, **_: object
+) -> metrics.Score:
+    return metrics.Score({"spread": codes.std(axis=0).mean()}, {"seed": seed})
+
+
+def pairs(key: jax.Array) -> tuple[int, np.ndarray]:
+    first, second, *_, changed = squares(split="test").sample_pairs(key, 4, k=1)
+    return len(first) + len(second), changed

@@ -42,7 +42,7 @@ def cars3d(
 
     description = cars3d.description
     elevations, azimuths, _ = description.factor_sizes
-    height, width, channels = description.image_shape
+    height, width, channels = description.fixed_shape
     folder = find(description, data_dir).parent
     cars = []
     for path in sorted(folder.glob("*.mat")):

@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -83,7 +84,8 @@ def celeba(
     left, top = (width - crop) // 2, (height - crop) // 2
     box = left, top, left + crop, top + crop
     shape = crop, crop, 3
-    names, table = (), None
+    names: Sequence[str] = ()
+    table = None
     attributes = _beside(folder, "list_attr_celeba*.txt")
     if attributes is not None:
         names, values = _read_attributes(attributes)

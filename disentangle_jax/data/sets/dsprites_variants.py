@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +35,10 @@ _VARIANT = {
 }
 
 
-def _to_bytes(image: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
+_Array = TypeVar("_Array", jax.Array, np.ndarray)
+
+
+def _to_bytes(image: _Array) -> _Array:
     return (image * 255).round().astype(np.uint8)
 
 
@@ -120,8 +124,8 @@ def scream_dsprites(
     from PIL import Image
 
     path = find(scream_dsprites.description, data_dir)
-    with reading(path), Image.open(path) as picture:
-        picture = picture.convert("RGB")
+    with reading(path), Image.open(path) as painting:
+        picture = painting.convert("RGB")
         picture.thumbnail(SCREAM_SIZE)
         scream = np.asarray(picture, np.float32) / 255
     plain = dsprites(data_dir=data_dir, split=split, file=file)

@@ -1,5 +1,7 @@
 """The handwritten symbols of HWF: one folder of images per symbol, or one npz file."""
 
+import pathlib
+
 import numpy as np
 
 from disentangle_jax.data.catalogue import TfdsLayout, define
@@ -45,14 +47,15 @@ def hwf(*, data_dir: Folder = None, split: str = "train") -> Dataset:
 
     description = hwf.description
     found = find(description, data_dir)
-    shape = description.image_shape
+    shape = description.fixed_shape
     if found.suffix == ".npz":
         with reading(found), open_npz(found) as archive:
             images, labels = archive["images"], archive["labels"]
         check_shape(found, "images", images.shape, (len(labels), *shape[:2]))
         images = images[..., None]
     else:
-        paths, labels = [], []
+        paths: list[pathlib.Path] = []
+        numbers: list[int] = []
         for label, symbol in enumerate(SYMBOLS):
             of_symbol = pictures.images_under(found.parent / symbol)
             if not of_symbol:
@@ -61,9 +64,9 @@ def hwf(*, data_dir: Folder = None, split: str = "train") -> Dataset:
                     f"{found.parent / symbol} holds none. {description.advice()}"
                 )
             paths += of_symbol
-            labels += [label] * len(of_symbol)
+            numbers += [label] * len(of_symbol)
         images = pictures.read(paths, shape)
-        labels = np.array(labels)
+        labels = np.array(numbers)
     return description.dataset(
         lambda indices: images[indices],
         factor_table=labels[:, None],

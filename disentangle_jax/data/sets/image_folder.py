@@ -3,6 +3,7 @@
 import csv
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -110,16 +111,18 @@ def image_folder(
             "image_folder", _Pictures(paths, shape, fit), table, factor_names=names,
             source=f"data.load: {folder / factors}",
         ).split(split)  # fmt: skip
-    names, sizes, table = (), (), None
+    labelled: dict[str, Any] = {}
     if all(path.parent != folder for path in paths):
         kinds = [path.relative_to(folder).parts[0] for path in paths]
-        kinds, labels = np.unique(kinds, return_inverse=True)
-        names, sizes, table = ("label",), (len(kinds),), labels[:, None]
+        found, labels = np.unique(kinds, return_inverse=True)
+        labelled = {
+            "factor_names": ("label",),
+            "factor_sizes": (len(found),),
+            "factor_table": labels[:, None],
+        }
     return image_folder.description.dataset(
         lambda indices: pictures.read(paths[indices], shape, fit),
         image_shape=shape,
-        factor_names=names,
-        factor_sizes=sizes,
-        factor_table=table,
         length=len(paths),
+        **labelled,
     ).split(split)

@@ -3,6 +3,7 @@
 import gzip
 import math
 import pathlib
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ _COMMON = {
     "size": "60,000 + 10,000",
     "files": "the four *-ubyte.gz files",
 }
-_TFDS = {"keys": ("label",), "parts": ("train", "test")}
+_TFDS: dict[str, Any] = {"keys": ("label",), "parts": ("train", "test")}
 
 
 def _read_idx(path: pathlib.Path) -> np.ndarray:
@@ -49,7 +50,7 @@ def _load(description: DatasetDescription, data_dir: Folder, split: str) -> Data
             path = find(description, data_dir, (f"{file}.gz", file))
             arrays.append(_read_idx(path))
         images, labels = arrays
-        expected = (len(labels), *description.image_shape[:2])
+        expected = (len(labels), *description.fixed_shape[:2])
         check_shape(data_folder(data_dir), "images", images.shape, expected)
         if len(labels) and labels.max() > 9:
             raise ValueError(

@@ -50,7 +50,7 @@ def _read_images(description: DatasetDescription, path: pathlib.Path) -> np.ndar
     """Returns all images, without reading them if the npz is not compressed."""
     with reading(path):
         shape, dtype, _ = read_npz_member(path, "images")
-    expected = (math.prod(description.factor_sizes), *description.image_shape)
+    expected = (math.prod(description.factor_sizes), *description.fixed_shape)
     check_shape(path, "images", shape, expected)
     images = open_unpacked(path, shape)
     if images is not None:

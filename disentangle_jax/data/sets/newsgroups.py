@@ -152,6 +152,7 @@ def newsgroups(
     """
     from sklearn.datasets import fetch_20newsgroups
     from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.utils import Bunch
 
     found = find(newsgroups.description, data_dir)
     if preprocessing not in ("sklearn", "scholar"):
@@ -172,7 +173,7 @@ def newsgroups(
 
     _check_posts(found)
 
-    def posts(subset: str):
+    def posts(subset: str) -> Bunch:
         with reading(found):
             return fetch_20newsgroups(
                 data_home=found.parent,
@@ -181,13 +182,12 @@ def newsgroups(
                 download_if_missing=False,
             )
 
-    if scholar:
-        rules = {"analyzer": scholar_words}
-    else:
+    rules: dict[str, Any] = {"analyzer": scholar_words}
+    if not scholar:
         rules = {"stop_words": "english", "token_pattern": r"(?u)\b[a-z][a-z]+\b"}
     counter = CountVectorizer(max_df=max_document_share, **rules)
     train = posts("train")
-    test = posts("test") if scholar or split in ("test", "all") else None
+    test = posts("test") if scholar or split in ("test", "all") else Bunch(data=[])
     counts = counter.fit_transform(train.data + (test.data if scholar else []))
     spread = np.asarray((counts > 0).sum(0)).ravel()
     # Ties are broken alphabetically, so that the posts determine the vocabulary.

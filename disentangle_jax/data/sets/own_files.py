@@ -5,7 +5,7 @@ import pathlib
 import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def _stored_member(path: pathlib.Path, member: str) -> np.ndarray | None:
         shape, by_columns, dtype = read_npy_header(file)
         if dtype.hasobject:
             raise ValueError(f"{member} holds Python objects, not numbers")
-        order = "F" if by_columns else "C"
+        order: Literal["F", "C"] = "F" if by_columns else "C"
         return np.memmap(path, dtype, "r", file.tell(), shape, order)
 
 

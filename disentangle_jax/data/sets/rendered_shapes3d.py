@@ -25,6 +25,7 @@ from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.data.publisher_files import Folder
 from disentangle_jax.data.rendering import rendered_dataset, rendering_of
 from disentangle_jax.data.sets.shapes3d import SIZE, shapes3d
+from disentangle_jax.types import Scalar
 
 CUBE, CYLINDER, SPHERE, CAPSULE = range(4)
 
@@ -56,7 +57,7 @@ class _Vector(NamedTuple):
     """Components as separate arrays, so that XLA fuses all operations of a ray."""
 
     x: jax.Array
-    y: jax.Array
+    y: Scalar
     z: jax.Array
 
     def dot(self, other: "_Vector") -> jax.Array:
@@ -70,13 +71,13 @@ class _Vector(NamedTuple):
         return _Vector(self.x * scale, self.y * scale, self.z * scale)
 
 
-def _divide(numerator: jax.Array, denominator: jax.Array) -> jax.Array:
+def _divide(numerator: Scalar, denominator: Scalar) -> jax.Array:
     safe = jnp.where(jnp.abs(denominator) < _TINY, _TINY, denominator)
     return numerator / safe
 
 
 def _slab(
-    origin: jax.Array, direction: jax.Array, low: jax.Array, high: jax.Array
+    origin: Scalar, direction: Scalar, low: Scalar, high: Scalar
 ) -> tuple[jax.Array, jax.Array]:
     """Returns where a ray enters and leaves the space between parallel planes."""
     a, b = _divide(low - origin, direction), _divide(high - origin, direction)
@@ -105,7 +106,7 @@ def _hit_box(
 
 
 def _hit_tube(
-    origin: _Vector, ray: _Vector, radius: jax.Array, low: jax.Array, high: jax.Array
+    origin: _Vector, ray: _Vector, radius: jax.Array, low: Scalar, high: Scalar
 ) -> tuple[jax.Array, _Vector]:
     """Intersects an upright cylinder between two heights, with closed ends."""
     a = ray.x**2 + ray.z**2

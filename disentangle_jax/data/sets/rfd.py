@@ -5,6 +5,7 @@ import os
 import pathlib
 import tarfile
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 
@@ -111,12 +112,12 @@ def rfd(
     labels = read("labels", "labels", (None, factors))
     sizes = read("info", "num_factor_values", (factors,))
     if part == "finger_real":
-        pixels = read("images", "images", (len(labels), *description.image_shape))
-        images = pixels.__getitem__
+        pixels = read("images", "images", (len(labels), *description.fixed_shape))
+        images: Callable[[np.ndarray], np.ndarray] = pixels.__getitem__
     else:
         path = find_part("images.tar")
-        images = _TarImages(path)
-        check_shape(path, "the images", (len(images),), (len(labels),))
+        images = archived = _TarImages(path)
+        check_shape(path, "the images", (len(archived),), (len(labels),))
     return description.dataset(
         images, factor_sizes=sizes, factor_table=labels.astype(np.int64)
     ).split(split)

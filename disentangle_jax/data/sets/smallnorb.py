@@ -12,7 +12,7 @@ from disentangle_jax.data.resizing import resize as resized
 from disentangle_jax.types import unknown_name
 
 PARTS = {"training": "5x46789", "testing": "5x01235"}
-DTYPES = {0x1E3D4C54: np.dtype("<i4"), 0x1E3D4C55: np.dtype("u1")}
+DTYPES: dict[int, np.dtype] = {0x1E3D4C54: np.dtype("<i4"), 0x1E3D4C55: np.dtype("u1")}
 INSTANCES = {"hidden": 10, "train": 5}
 
 
@@ -22,7 +22,7 @@ def _read_matrix(path: pathlib.Path) -> np.ndarray:
         content = path.read_bytes()
         if len(content) < 20:
             raise ValueError(f"only {len(content)} bytes")
-        magic, rank = np.frombuffer(content[:8], "<i4")
+        magic, rank = np.frombuffer(content[:8], "<i4").tolist()
         if magic not in DTYPES:
             raise ValueError(f"unknown magic number {magic:#x}")
         header = 8 + 4 * max(rank, 3)
@@ -71,7 +71,7 @@ def _assemble(
       resize: as in ``smallnorb``.
     """
     description = smallnorb.description
-    size = description.image_shape[0]
+    size = description.fixed_shape[0]
     images = resized(images[..., None], size, method=resize)
     _, values[:, 1] = np.unique(values[:, 1], return_inverse=True)
     # The images are sorted so that those of one combination are adjacent.

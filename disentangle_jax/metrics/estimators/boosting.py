@@ -134,7 +134,7 @@ class _Sorted(NamedTuple):
     def of(cls, codes: np.ndarray, bins: int) -> "_Sorted":
         order = np.argsort(codes, axis=0, kind="stable").T
         values = np.take_along_axis(codes.T, order, axis=1)
-        complete = [np.count_nonzero(np.diff(v)) < bins for v in values]
+        complete = [bool(np.count_nonzero(np.diff(v)) < bins) for v in values]
         edges = [
             bin_edges(column[:, None], bins if every else bins // 2)[0]
             for column, every in zip(codes.T, complete)
@@ -154,8 +154,8 @@ class _Sorted(NamedTuple):
 def _in_bins(codes: np.ndarray, edges: list[np.ndarray], n: int) -> _Codes:
     """Returns codes ``[N + M, D]`` in bins; the first `n` rows are those to fit."""
     latents, count = len(edges), max(map(len, edges)) + 1
-    bins = [np.searchsorted(e, z, side="left") for e, z in zip(edges, codes.T)]
-    bins = np.stack(bins).astype(np.uint8)
+    columns = [np.searchsorted(e, z, side="left") for e, z in zip(edges, codes.T)]
+    bins = np.stack(columns).astype(np.uint8)
     place = bins[:, :n].astype(np.int32) * latents + np.arange(latents)[:, None]
     order = np.argsort(place, axis=None, kind="stable")
     counts = np.bincount(place.ravel(), minlength=count * latents)

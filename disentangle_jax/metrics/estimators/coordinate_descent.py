@@ -6,6 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+# Coefficients, the number of sweeps, and whether the last one changed them.
+_State = tuple[jax.Array, int, jax.Array]
+
 
 @functools.partial(jax.jit, static_argnames="steps")
 def _descend(
@@ -15,7 +18,7 @@ def _descend(
     size = gram.shape[0]
     diagonal = jnp.diag(gram)
 
-    def coordinate(j, w):
+    def coordinate(j: int, w: jax.Array) -> jax.Array:
         rest = target[j] - gram[j] @ w + diagonal[j] * w[j]
         shrunk = jnp.sign(rest) * jnp.maximum(jnp.abs(rest) - alpha, 0.0)
         alive = diagonal[j] > 0
@@ -23,13 +26,13 @@ def _descend(
             jnp.where(alive, shrunk / jnp.where(alive, diagonal[j], 1.0), 0.0)
         )
 
-    def body(state):
+    def body(state: _State) -> _State:
         w, i, _ = state
         new = jax.lax.fori_loop(0, size, coordinate, w)
         change = jnp.max(jnp.abs(new - w))
         return new, i + 1, change > 1e-10 * jnp.maximum(jnp.max(jnp.abs(new)), 1e-30)
 
-    def more(state):
+    def more(state: _State) -> jax.Array:
         return state[2] & (state[1] < steps)
 
     start = (jnp.zeros(size), 0, jnp.asarray(True))

@@ -23,7 +23,11 @@ _MASKED = -1e30  # logit of a class that a problem does not have
 ValueAndGrad = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
-def _direction(grad: np.ndarray, memory: list[tuple]) -> np.ndarray:
+# The last steps and the changes of the gradient along them, oldest first.
+_Memory = list[tuple[np.ndarray, np.ndarray]]
+
+
+def _direction(grad: np.ndarray, memory: _Memory) -> np.ndarray:
     """Returns the L-BFGS step of a gradient; `memory` holds (step, change), old first.
 
     The two-loop recursion of Nocedal & Wright 2006, Algorithm 7.4.
@@ -45,7 +49,8 @@ def _lbfgs(
     value_and_grad: ValueAndGrad, start: np.ndarray, tolerance: float, steps: int
 ) -> np.ndarray:
     """Minimises a smooth convex function of a flat vector."""
-    x, memory = start, []
+    x = start
+    memory: _Memory = []
     value, grad = value_and_grad(x)
     for _ in range(steps):
         if np.max(np.abs(grad)) <= tolerance:

@@ -16,11 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+# Coefficients, margins and losses of P problems, the step, whether they still move.
+_State = tuple[jax.Array, jax.Array, jax.Array, int, jax.Array]
+
 
 def _newton(x: jax.Array, sign: jax.Array, cost: jax.Array, C: jax.Array) -> jax.Array:
     """Returns coefficients ``[P, d + 1]`` of P binary problems on ``x [N, d + 1]``."""
 
-    def loss_of(margin, w):
+    def loss_of(margin: jax.Array, w: jax.Array) -> jax.Array:
         slack = jnp.maximum(0.0, 1.0 - sign * margin)
         fit = C * jnp.sum(cost * slack**2, axis=1)
         return fit + 0.5 * jnp.sum(w**2, axis=1)
@@ -28,7 +31,7 @@ def _newton(x: jax.Array, sign: jax.Array, cost: jax.Array, C: jax.Array) -> jax
     outer = (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
     width = x.shape[1]
 
-    def body(state):
+    def body(state: _State) -> _State:
         w, margin, loss, i, _ = state
         slack = 1.0 - sign * margin
         active = jnp.where(slack > 0, cost, 0.0)
@@ -38,12 +41,12 @@ def _newton(x: jax.Array, sign: jax.Array, cost: jax.Array, C: jax.Array) -> jax
         step = -jnp.linalg.solve(hessian, grad[:, :, None])[:, :, 0]
         along = step @ x.T
 
-        def shorter(carry):
+        def shorter(carry: tuple[jax.Array, int]) -> tuple[jax.Array, int]:
             t, tries = carry
             worse = loss_of(margin + t[:, None] * along, w + t[:, None] * step) > loss
             return jnp.where(worse, 0.5 * t, t), tries + 1
 
-        def rising(carry):
+        def rising(carry: tuple[jax.Array, int]) -> jax.Array:
             t, tries = carry
             new = loss_of(margin + t[:, None] * along, w + t[:, None] * step)
             return jnp.any(new > loss * (1.0 + 1e-14)) & (tries < 20)
@@ -54,7 +57,7 @@ def _newton(x: jax.Array, sign: jax.Array, cost: jax.Array, C: jax.Array) -> jax
         moving = jnp.max(jnp.abs(step)) > 1e-10
         return w, margin, loss_of(margin, w), i + 1, moving
 
-    def more(state):
+    def more(state: _State) -> jax.Array:
         return state[-1] & (state[-2] < 60)
 
     w = jnp.zeros((len(sign), width))

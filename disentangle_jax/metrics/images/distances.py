@@ -11,7 +11,7 @@ images may also be given as their `feature_statistics`.
 
 import math
 import os
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -139,7 +139,7 @@ def kid(
     values = []
     for _ in range(subsets):
         x, y = (
-            side.features[
+            _features(side)[
                 rng.choice(side.count, min(subset_size, side.count), replace=False)
             ].astype(np.float64)
             for side in (a, b)
@@ -195,9 +195,10 @@ def precision_recall(
             f"images of each side, got {neighbours} with {real.count} and "
             f"{generated.count} images."
         )
+    x, y = _features(generated), _features(real)
     values = {
-        "precision": _share_on_manifold(generated.features, real.features, neighbours),
-        "recall": _share_on_manifold(real.features, generated.features, neighbours),
+        "precision": _share_on_manifold(x, y, neighbours),
+        "recall": _share_on_manifold(y, x, neighbours),
     }
     return Score(values, _settings(real, generated) | {"neighbours": neighbours})
 
@@ -238,9 +239,14 @@ def _settings(a: FeatureStatistics, b: FeatureStatistics) -> dict[str, Any]:
     return {"features": a.extractor, "samples_a": a.count, "samples_b": b.count}
 
 
+def _features(side: FeatureStatistics) -> np.ndarray:
+    """Returns the features, where `statistics_of` or the lack of moments kept them."""
+    return cast(np.ndarray, side.features)
+
+
 def _centred(side: FeatureStatistics) -> np.ndarray:
     r"""Rows :math:`X` with covariance :math:`X^\top X`."""
-    rows = side.features.astype(np.float64) - side.mean
+    rows = _features(side).astype(np.float64) - side.mean
     return rows / math.sqrt(side.count - 1)
 
 
@@ -281,10 +287,10 @@ def _trace_of_root(a: FeatureStatistics, b: FeatureStatistics) -> float:
 def _unbiased_mmd(x: np.ndarray, y: np.ndarray) -> float:
     """Returns the squared MMD with the cubic kernel, without pairs of equal rows."""
 
-    def kernel(u, v):
+    def kernel(u: np.ndarray, v: np.ndarray) -> np.ndarray:
         return (u @ v.T / u.shape[1] + 1.0) ** 3
 
-    def mean_of_pairs(u):
+    def mean_of_pairs(u: np.ndarray) -> float:
         gram = kernel(u, u)
         return (gram.sum() - np.trace(gram)) / (len(u) * (len(u) - 1))
 
@@ -298,17 +304,17 @@ def _share_on_manifold(
     rows, members = rows.astype(np.float64), members.astype(np.float64)
     norms = np.sum(members**2, axis=1)
 
-    def squared_distances(part):
+    def squared_distances(part: np.ndarray) -> np.ndarray:
         products = part @ members.T
         return np.sum(part**2, axis=1)[:, None] + norms - 2.0 * products
 
-    radii = []
+    within = []
     for start in range(0, len(members), block):
         near = squared_distances(members[start : start + block])
         # A member is its own nearest neighbour, however its distance is rounded.
         near[np.arange(len(near)), start + np.arange(len(near))] = -np.inf
-        radii.append(np.partition(near, neighbours, axis=1)[:, neighbours])
-    radii = np.concatenate(radii)
+        within.append(np.partition(near, neighbours, axis=1)[:, neighbours])
+    radii = np.concatenate(within)
     on = [
         (squared_distances(rows[start : start + block]) <= radii).any(axis=1)
         for start in range(0, len(rows), block)

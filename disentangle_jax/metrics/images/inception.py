@@ -10,7 +10,7 @@ import functools
 import os
 import pathlib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -218,23 +218,27 @@ def resize(images: jax.Array) -> jax.Array:
 def features(parameters: Parameters, x: jax.Array) -> jax.Array:
     """Returns the features ``[B, 2048]`` of inputs ``[B, 299, 299, 3]`` in [-1, 1]."""
 
-    def conv(x, name, *, stride=1, padding="SAME"):
+    def conv(
+        x: jax.Array, name: str, *, stride: int = 1, padding: str = "SAME"
+    ) -> jax.Array:
         kernel, bias = parameters[name]
         return jax.nn.relu(_conv(x, kernel, bias, stride, padding))
 
-    def chain(x, block, names):
+    def chain(x: jax.Array, block: str, names: Sequence[str]) -> jax.Array:
         for name in names:
             x = conv(x, f"{block}.{name}")
         return x
 
-    def heads(x, block, names):
+    def heads(x: jax.Array, block: str, names: Sequence[str]) -> list[jax.Array]:
         """Computes the 1×1 convolutions of one input as one."""
         kernels, biases = zip(*(parameters[f"{block}.{name}"] for name in names))
         y = _conv(x, jnp.concatenate(kernels, axis=3), jnp.concatenate(biases))
         ends = np.cumsum([bias.shape[0] for bias in biases])[:-1]
         return jnp.split(y, ends, axis=-1)
 
-    def block_35_or_17(x, block, tower, tower_1):
+    def block_35_or_17(
+        x: jax.Array, block: str, tower: Sequence[int], tower_1: Sequence[int]
+    ) -> jax.Array:
         first = ("conv", "tower.conv", "tower_1.conv", "tower_2.conv")
         a, b, c, d = heads(x, block, first)
         # Averaging before or after a 1×1 convolution is the same; after has fewer
@@ -244,7 +248,7 @@ def features(parameters: Parameters, x: jax.Array) -> jax.Array:
         c = chain(c, block, [f"tower_1.conv_{i}" for i in tower_1])
         return jnp.concatenate([a, b, c, d], axis=-1)
 
-    def block_8(x, block, pool_by_maximum):
+    def block_8(x: jax.Array, block: str, pool_by_maximum: bool) -> jax.Array:
         first = ("conv", "tower_conv", "tower_1_conv")
         if pool_by_maximum:
             a, b, c = heads(x, block, first)
@@ -261,8 +265,8 @@ def features(parameters: Parameters, x: jax.Array) -> jax.Array:
         ]
         return jnp.concatenate([a, *fork, d], axis=-1)
 
-    half = dict(stride=2, padding="VALID")
-    x = conv(x, "conv", **half)
+    halved = functools.partial(conv, stride=2, padding="VALID")
+    x = halved(x, "conv")
     x = conv(x, "conv_1", padding="VALID")
     x = _maximum(conv(x, "conv_2"), 2, "VALID")
     x = conv(conv(x, "conv_3"), "conv_4", padding="VALID")
@@ -272,8 +276,8 @@ def features(parameters: Parameters, x: jax.Array) -> jax.Array:
     tower = chain(x, "mixed_3", ("tower.conv", "tower.conv_1"))
     x = jnp.concatenate(
         [
-            conv(x, "mixed_3.conv", **half),
-            conv(tower, "mixed_3.tower.conv_2", **half),
+            halved(x, "mixed_3.conv"),
+            halved(tower, "mixed_3.tower.conv_2"),
             _maximum(x, 2, "VALID"),
         ],
         axis=-1,
@@ -284,8 +288,8 @@ def features(parameters: Parameters, x: jax.Array) -> jax.Array:
     b = chain(b, "mixed_8", ("tower_1.conv_1", "tower_1.conv_2"))
     x = jnp.concatenate(
         [
-            conv(a, "mixed_8.tower.conv_1", **half),
-            conv(b, "mixed_8.tower_1.conv_3", **half),
+            halved(a, "mixed_8.tower.conv_1"),
+            halved(b, "mixed_8.tower_1.conv_3"),
             _maximum(x, 2, "VALID"),
         ],
         axis=-1,
@@ -317,7 +321,7 @@ def _maximum(x: jax.Array, stride: int, padding: str) -> jax.Array:
 def _average(x: jax.Array) -> jax.Array:
     """Averages 3×3 neighbours, at the border only those inside the image."""
 
-    def total(y):
+    def total(y: jax.Array) -> jax.Array:
         return jax.lax.reduce_window(
             y, 0.0, jax.lax.add, (1, 3, 3, 1), (1, 1, 1, 1), "SAME"
         )

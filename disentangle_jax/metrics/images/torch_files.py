@@ -14,8 +14,8 @@ import math
 import os
 import pickle
 import zipfile
-from collections.abc import Callable
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterable
+from typing import IO, Any
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class _Storage:
     key: str
     dtype: np.dtype
     numel: int
-    values: np.ndarray | None = None
+    values: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
 
     @property
     def nbytes(self) -> int:
@@ -78,7 +78,13 @@ class _Module:
     """An object of a scripted module with the pickled attributes."""
 
 
-def _rebuild_tensor(storage, offset, size, stride, *rest) -> _Tensor:
+def _rebuild_tensor(
+    storage: _Storage,
+    offset: int,
+    size: Iterable[int],
+    stride: Iterable[int],
+    *rest: object,
+) -> _Tensor:
     del rest  # requires_grad, hooks, metadata
     return _Tensor(storage, offset, tuple(size), tuple(stride))
 
@@ -99,7 +105,7 @@ _BUILDERS: dict[tuple[str, str], Callable] = {
 class _Unpickler(pickle.Unpickler):
     """Builds tensors and containers, and nothing else."""
 
-    def __init__(self, file: BinaryIO):
+    def __init__(self, file: IO[bytes]):
         super().__init__(file, encoding="utf-8")
         self.storages: dict[str, _Storage] = {}
 
@@ -180,7 +186,7 @@ def _read_stream(path: str | os.PathLike) -> Any:
     return tree
 
 
-def _fill(storage: _Storage, file: BinaryIO) -> None:
+def _fill(storage: _Storage, file: IO[bytes]) -> None:
     data = file.read(storage.nbytes)
     if len(data) != storage.nbytes:
         raise ValueError("it is cut short.")
