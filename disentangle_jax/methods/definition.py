@@ -111,14 +111,7 @@ def define(
             reference="Vincent et al. 2008",
         )
         class Denoising(methods.GradientMethod):
-            def loss(
-        self,
-        networks: Networks,
-        key: jax.Array,
-        step: jax.Array,
-        batch: Batch,
-        hyper: Hyper,
-    ) -> tuple[jax.Array, Terms]:
+            def loss(self, networks, key, step, batch, hyper):
                 x = batch["image"]
                 noisy = x + hyper["sigma"] * jax.random.normal(key, x.shape)
                 logits = networks.decode(networks.encode(noisy).mean)
