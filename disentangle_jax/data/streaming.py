@@ -176,7 +176,9 @@ def _call(
 ) -> list[Tensor]:
     """Returns what a NumPy function returns, as tensors of the shapes of `like`."""
     found = tf.numpy_function(function, given, [a.dtype for a in like], stateful=False)
-    return [tf.ensure_shape(tensor, array.shape) for tensor, array in zip(found, like)]
+    for tensor, array in zip(found, like):
+        tensor.set_shape(array.shape)
+    return found
 
 
 def _by_numpy(
