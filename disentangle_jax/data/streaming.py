@@ -15,8 +15,6 @@ from disentangle_jax.data.readers import reader
 Tensor = Any  # Of TensorFlow, which is imported late.
 Transform = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
-_PAIR_NAMES = ("image", "index", "image2", "index2")
-
 
 class _Batches:
     """Batch ``t`` by NumPy: a new permutation of all indices per epoch.
@@ -165,10 +163,13 @@ def pipeline(
     else:
         changed = transform is not None
         stream = _by_tensorflow(tf, batches, steps, like, read, changed)
-    arrays = stream.prefetch(prefetch).as_numpy_iterator()
-    found = _with_errors_of_numpy(arrays, batches, steps, tf.errors.OpError)
-    names = ("image", "index") if pairs is None else _PAIR_NAMES
-    return (dict(zip(names, batch)) for batch in found)
+    stream = stream.prefetch(prefetch).as_numpy_iterator()
+    return _with_errors_of_numpy(stream, batches, steps, tf.errors.OpError)
+
+
+def _named(arrays: list[Any]) -> dict[str, Any]:
+    """Returns images and indices by name, with those of the partners if present."""
+    return dict(zip(("image", "index", "image2", "index2"), arrays))
 
 
 def _call(
@@ -190,7 +191,7 @@ def _by_numpy(
 ) -> Any:
     """Returns the stream of batches that Python reads, `calls` at the same time."""
     return tf.data.Dataset.range(steps.start, steps.stop).map(
-        lambda step: tuple(_call(tf, batches, [step], like)),
+        lambda step: _named(_call(tf, batches, [step], like)),
         num_parallel_calls=calls,
         deterministic=True,
     )
@@ -221,7 +222,7 @@ def _by_tensorflow(
         shape = batches.steps_per_epoch, *indices[0].shape
         return tf.data.Dataset.from_tensor_slices(tf.ensure_shape(order, shape))
 
-    def load(step: Tensor, index: Tensor) -> tuple[Tensor, ...]:
+    def load(step: Tensor, index: Tensor) -> dict[str, Tensor]:
         both = [index]
         if batches.pairs is not None:
             both = _call(tf, batches.indices, [step], indices)
@@ -232,7 +233,7 @@ def _by_tensorflow(
                 given = [image, step, tf.constant(half)]
                 (image,) = _call(tf, batches.transformed, given, images[:1])
             found += [image, index]
-        return tuple(found)
+        return _named(found)
 
     first, passed = divmod(steps.start, batches.steps_per_epoch)
     order = tf.data.Dataset.range(first, np.iinfo(np.int64).max).flat_map(epoch)
@@ -241,21 +242,21 @@ def _by_tensorflow(
 
 
 def _with_errors_of_numpy(
-    arrays: Iterator[tuple[np.ndarray, ...]],
+    stream: Iterator[dict[str, np.ndarray]],
     batches: _Batches,
     steps: range,
     failure: type[Exception],
-) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yields arrays; where TensorFlow fails, those of NumPy, whose errors name files.
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields batches; where TensorFlow fails, those of NumPy, whose errors name files.
 
     Pillow also reads pictures in formats that TensorFlow does not know.
     """
     for step in steps:
         try:
-            batch = next(arrays)
+            batch = next(stream)
         except failure:
             batch = None
-        yield batches(step) if batch is None else batch
+        yield _named(batches(step)) if batch is None else batch
 
 
 def _check(
