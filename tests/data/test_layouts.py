@@ -75,6 +75,9 @@ def test_rfd_simulated(tmp_path, rng, part):
     order = rng.permutation(12)
     np.testing.assert_array_equal(ours.images(order), images[order])
     np.testing.assert_array_equal(ours.factors(order), labels[order])
+    assert ours.reader is not None
+    for batch in data.pipeline(ours, batch_size=6, seed=0, num_steps=2):
+        np.testing.assert_array_equal(batch["image"], images[batch["index"]])
 
 
 def test_rfd_real(tmp_path, rng):

@@ -5,6 +5,9 @@ import os
 import pathlib
 import tarfile
 import weakref
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -43,13 +46,32 @@ class _TarImages:
     def __len__(self) -> int:
         return len(self._places)
 
+    def _contents(self, indices: np.ndarray) -> np.ndarray:
+        """Returns the bytes of the files, an array of objects ``[n]``."""
+        places = self._places[indices].tolist()
+        found = [os.pread(self._file, size, offset) for offset, size in places]
+        return np.array(found, object)
+
+    def reader(self, tf: ModuleType) -> Callable[[Any], Any]:
+        """Returns a function from a tensor of indices to images, decoded by `tf`."""
+        from disentangle_jax.data.pictures import decoded
+
+        def picture(content: Any) -> Any:
+            return tf.ensure_shape(decoded(tf, content, 3), (SIZE, SIZE, 3))
+
+        def read(indices: Any) -> Any:
+            contents = tf.numpy_function(self._contents, [indices], tf.string, False)
+            contents = tf.ensure_shape(contents, indices.shape)
+            return tf.map_fn(picture, contents, fn_output_signature=tf.uint8)
+
+        return read
+
     def __call__(self, indices: np.ndarray) -> np.ndarray:
         from PIL import Image
 
         images = np.empty((len(indices), SIZE, SIZE, 3), np.uint8)
-        for row, (offset, size) in enumerate(self._places[indices]):
+        for row, content in enumerate(self._contents(indices)):
             with reading(self._path):
-                content = os.pread(self._file, size, offset)
                 picture = Image.open(io.BytesIO(content))
                 pixels = np.asarray(picture.convert("RGB"))
             check_shape(self._path, "an image", pixels.shape, (SIZE, SIZE, 3))
@@ -112,11 +134,15 @@ def rfd(
     sizes = read("info", "num_factor_values", (factors,))
     if part == "finger_real":
         pixels = read("images", "images", (len(labels), *description.image_shape))
-        images = pixels.__getitem__
+        images, reader = pixels.__getitem__, None
     else:
         path = find_part("images.tar")
         images = _TarImages(path)
+        reader = images.reader
         check_shape(path, "the images", (len(images),), (len(labels),))
     return description.dataset(
-        images, factor_sizes=sizes, factor_table=labels.astype(np.int64)
+        images,
+        factor_sizes=sizes,
+        factor_table=labels.astype(np.int64),
+        reader=reader,
     ).split(split)
