@@ -147,6 +147,7 @@ def decoded(tf: ModuleType, content: Any, channels: int) -> Any:
     pixels = tf.io.decode_jpeg(
         tf.where(deep, b"", content), channels=3, dct_method="INTEGER_ACCURATE"
     )
+    pixels = tf.ensure_shape(pixels, (None, None, 3))  # Animations have more axes.
     if channels == 3:
         return pixels
     weighted = tf.cast(pixels, tf.int32) * tf.constant(_GREY)
