@@ -116,6 +116,10 @@ def pipeline(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Streams batches of uint8 images through tf.data.
 
+    TensorFlow reads and decodes the images by its own operations where the dataset says
+    how (``Dataset``'s ``reader``) or lies in memory as a whole; else Python reads them.
+    The images are the same, those of ``dataset.images``.
+
     Batch ``t`` is a function of ``(seed, t)`` alone: each epoch is a new permutation of
     the indices, without its incomplete last batch. So a stream that starts at
     ``start_step=t`` gives the same batches as an uninterrupted one from there on,
@@ -132,7 +136,8 @@ def pipeline(
       indices: ``[m]`` images to draw from; None for ``dataset.indices``.
       process_index: which shard of each batch this process reads.
       process_count: number of shards.
-      prefetch: number of batches prepared in advance, and how many at the same time.
+      prefetch: number of batches prepared in advance; also how many Python reads at the
+        same time. TensorFlow's readers use as many cores as help.
       pairs: how many factors the partner of each image differs in, as ``k`` in
         ``data.pair_factors``; None for no partners.
       transform: function from ``(image [H, W, C], rng)`` to an image, for augmentation
