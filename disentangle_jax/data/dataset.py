@@ -1,7 +1,8 @@
 """The class of all datasets: images and factors by index."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, Self
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol, Self
 
 import jax
 import numpy as np
@@ -74,6 +75,10 @@ class Dataset:
         one; ``data.device_sampler`` moves it to the accelerator.
       packed: the same as bits, for black-and-white images: ``[N, H·W·C / 8]``, or
         ``[N, H·W / 8]`` where all channels are equal.
+      reader: function from the module ``tensorflow`` to a function from an int64 tensor
+        of indices ``[b]`` to the tensor of their images, for files that TensorFlow can
+        read and decode; ``data.pipeline`` then reads without Python. It must give the
+        images of `images`; where it raises, ``data.pipeline`` calls `images`.
     """
 
     def __init__(
@@ -91,6 +96,7 @@ class Dataset:
         noise: Noise | None = None,
         in_memory: np.ndarray | None = None,
         packed: np.ndarray | None = None,
+        reader: Callable[[ModuleType], Callable[[Any], Any]] | None = None,
     ):
         self.name = name
         self.image_shape = tuple(image_shape)
@@ -101,6 +107,7 @@ class Dataset:
         self.copies = copies
         self.in_memory = in_memory
         self.packed = packed
+        self.reader = reader
         self.noise = noise
         self._images = images
         self._table = None if factor_table is None else np.asarray(factor_table)

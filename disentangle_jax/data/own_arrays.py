@@ -1,6 +1,7 @@
 """Makes a dataset of a user's own arrays: images, and a table of factors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -99,12 +100,23 @@ def from_arrays(
     plain = isinstance(images, np.ndarray) and images.dtype == np.uint8
     if plain and order is None:
         fields["in_memory"] = images.reshape(-1, *shape)
+    if hasattr(images, "reader"):
+        fields["reader"] = lambda tf: _reordered(tf, images.reader(tf), order)
     return Dataset(
         name,
         image_shape=shape,
         images=lambda indices: read(indices).reshape(-1, *shape),
         **fields,
     )
+
+
+def _reordered(
+    tf: ModuleType, read: Callable[[Any], Any], order: np.ndarray | None
+) -> Callable[[Any], Any]:
+    """Returns ``read`` for indices of the grid, by a tensor."""
+    if order is None:
+        return read
+    return lambda indices: read(tf.gather(order, indices))
 
 
 def as_dataset(given: Any) -> Dataset:

@@ -1,6 +1,6 @@
 """Resizes images: in the two ways that the papers use, and by averaging areas."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -22,19 +22,34 @@ def area_average(images: Pixels, size: int) -> Pixels:
     """
     arrays = jnp if isinstance(images, jax.Array) else np
     old = images.shape[1]
-    factor = old // size
-    if old == factor * size and factor in (1, 2, 4, 8):
-        # By halves, each a sum of four slices, which XLA computes many times faster
-        # than a reduction. Sums of bytes are exact.
-        total = images.astype(np.uint16)
-        while total.shape[1] > size:
-            rows = total[:, 0::2] + total[:, 1::2]
-            total = rows[:, :, 0::2] + rows[:, :, 1::2]
-        mean = total.astype(np.float32) / factor**2
+    if by_halves(old, size):
+        total = sums_of_areas(images.astype(np.uint16), size)
+        mean = total.astype(np.float32) / (old // size) ** 2
     else:
         covered = _covered(old, size)
         mean = arrays.einsum("ah,nhwc,bw->nabc", covered, images, covered)
     return arrays.round(mean).astype(np.uint8)
+
+
+def by_halves(old: int, new: int) -> bool:
+    """Whether halving the side up to three times leads from `old` to `new`."""
+    return old in (new, 2 * new, 4 * new, 8 * new)
+
+
+def sums_of_areas(images: Any, size: int) -> Any:
+    """Returns the sums ``[n, size, size, C]`` of square areas of pixels.
+
+    The images are halved, each time by sums of four slices, which XLA computes many
+    times faster than a reduction. Sums of at most 64 bytes are exact.
+
+    Args:
+      images: uint16 ``[n, H, H, C]`` of NumPy, JAX or TensorFlow.
+      size: new height and width, see :func:`by_halves`.
+    """
+    while images.shape[1] > size:
+        rows = images[:, 0::2] + images[:, 1::2]
+        images = rows[:, :, 0::2] + rows[:, :, 1::2]
+    return images
 
 
 def _covered(old: int, new: int) -> np.ndarray:

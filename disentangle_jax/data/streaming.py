@@ -10,32 +10,83 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from disentangle_jax.data.dataset import Dataset, generator
+from disentangle_jax.data.readers import reader
 
-_PAIR_NAMES = ("image", "index", "image2", "index2")
+Tensor = Any  # Of TensorFlow, which is imported late.
+Transform = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
-class _BatchOrder:
-    """The indices of batch ``t``: a new permutation of all indices per epoch."""
+class _Batches:
+    """Batch ``t`` by NumPy: a new permutation of all indices per epoch.
 
-    def __init__(self, indices: np.ndarray, batch_size: int, seed: int):
-        self._indices = indices
-        self._batch_size = batch_size
-        self._seed = seed
-        self.steps_per_epoch = len(indices) // batch_size
-        self._epoch: tuple[int, np.ndarray] = -1, indices
+    Args:
+      dataset: the dataset to draw from.
+      batch_size: size of the global batch.
+      seed: seed of the order and of `transform`.
+      rows: the rows of each global batch that this process reads.
+      pairs: as in :func:`pipeline`.
+      transform: as in :func:`pipeline`.
+    """
 
-    def _permutation(self, epoch: int) -> np.ndarray:
-        cached, order = self._epoch
-        if cached != epoch:
-            order = generator((self._seed, epoch)).permutation(self._indices)
+    def __init__(
+        self,
+        dataset: Dataset,
+        batch_size: int,
+        seed: int,
+        rows: range,
+        pairs: int | str | None,
+        transform: Transform | None,
+    ):
+        self._dataset, self._seed, self._rows = dataset, seed, rows
+        self._batch_size, self._transform = batch_size, transform
+        self._mine = slice(rows.start, rows.stop)
+        self._cached: tuple[int, np.ndarray] = -1, dataset.indices
+        self.pairs = pairs
+        self.steps_per_epoch = len(dataset.indices) // batch_size
+
+    def _epoch(self, number: int) -> np.ndarray:
+        """Returns the indices ``[steps, batch_size]`` of all batches of an epoch."""
+        cached, order = self._cached
+        if cached != number:
+            order = generator((self._seed, number)).permutation(self._dataset.indices)
+            shape = self.steps_per_epoch, self._batch_size
+            order = order[: shape[0] * shape[1]].reshape(shape)
             # Threads may race for this: assigning a pair is one atomic operation.
-            self._epoch = epoch, order
+            self._cached = number, order
         return order
 
-    def __call__(self, step: int) -> np.ndarray:
-        epoch, place = divmod(step, self.steps_per_epoch)
-        start = place * self._batch_size
-        return self._permutation(epoch)[start : start + self._batch_size]
+    def epoch(self, number: np.int64) -> np.ndarray:
+        """Returns the indices ``[steps, b]`` that this process reads in an epoch."""
+        return self._epoch(int(number))[:, self._mine]
+
+    def indices(self, step: np.int64) -> list[np.ndarray]:
+        """Returns the indices ``[b]`` of batch `step`, and those of the partners."""
+        number, place = divmod(int(step), self.steps_per_epoch)
+        whole = self._epoch(number)[place]
+        if self.pairs is None:
+            return [whole[self._mine]]
+        key = jax.random.fold_in(jax.random.key(self._seed), int(step))
+        # Drawn for the whole batch, so that the shards agree on the partners.
+        partners, _ = self._dataset.partners(key, whole, self.pairs)
+        return [whole[self._mine], partners[self._mine]]
+
+    def _seeds(self, step: np.int64, half: int) -> list[tuple[int, ...]]:
+        return [(self._seed, int(step), row, int(half)) for row in self._rows]
+
+    def transformed(self, images: np.ndarray, step: np.int64, half: int) -> np.ndarray:
+        """Returns images of batch `step` after `transform`; `half` 1 for partners."""
+        if self._transform is None:
+            return images
+        rngs = (generator((*words, 1)) for words in self._seeds(step, half))
+        return np.stack([self._transform(one, rng) for one, rng in zip(images, rngs)])
+
+    def __call__(self, step: np.int64) -> list[np.ndarray]:
+        """Returns images and indices of batch `step`, then those of the partners."""
+        arrays = []
+        for half, index in enumerate(self.indices(step)):
+            images = self._dataset.noisy_images(index, self._seeds(step, half))
+            arrays += [self.transformed(images, step, half), index]
+        return arrays
 
 
 def import_tensorflow() -> ModuleType:
@@ -61,9 +112,13 @@ def pipeline(
     process_count: int = 1,
     prefetch: int = 2,
     pairs: int | str | None = None,
-    transform: Callable[[np.ndarray, np.random.Generator], np.ndarray] | None = None,
+    transform: Transform | None = None,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Streams batches of uint8 images through tf.data.
+
+    TensorFlow reads and decodes the images by its own operations where the dataset says
+    how (``Dataset``'s ``reader``) or lies in memory as a whole; else Python reads them.
+    The images are the same, those of ``dataset.images``.
 
     Batch ``t`` is a function of ``(seed, t)`` alone: each epoch is a new permutation of
     the indices, without its incomplete last batch. So a stream that starts at
@@ -81,7 +136,8 @@ def pipeline(
       indices: ``[m]`` images to draw from; None for ``dataset.indices``.
       process_index: which shard of each batch this process reads.
       process_count: number of shards.
-      prefetch: number of batches prepared in advance, and how many at the same time.
+      prefetch: number of batches prepared in advance; also how many Python reads at the
+        same time. TensorFlow's readers use as many cores as help.
       pairs: how many factors the partner of each image differs in, as ``k`` in
         ``data.pair_factors``; None for no partners.
       transform: function from ``(image [H, W, C], rng)`` to an image, for augmentation
@@ -99,66 +155,113 @@ def pipeline(
             "pipeline: `seed` and `start_step` must be at least 0 and `prefetch` at "
             f"least 1, got {seed}, {start_step} and {prefetch}."
         )
-    tf = import_tensorflow()
-    order = _BatchOrder(dataset.indices, batch_size, seed)
     shard = batch_size // process_count
-    mine = slice(process_index * shard, (process_index + 1) * shard)
-    places = range(mine.start, mine.stop)
-
-    def read(index: np.ndarray, step: int, half: int) -> np.ndarray:
-        seeds = [(seed, step, place, half) for place in places]
-        image = dataset.noisy_images(index, seeds)
-        if transform is None:
-            return image
-        rngs = (generator((*words, 1)) for words in seeds)
-        return np.stack([transform(one, rng) for one, rng in zip(image, rngs)])
-
-    def make_batch(at: np.int64) -> list[np.ndarray]:
-        step = int(at)
-        whole = order(step)
-        batch = [read(whole[mine], step, 0), whole[mine]]
-        if pairs is not None:
-            key = jax.random.fold_in(jax.random.key(seed), step)
-            # Drawn for the whole batch, so that the shards agree on the partners.
-            partner, _ = dataset.partners(key, whole, pairs)
-            batch += [read(partner[mine], step, 1), partner[mine]]
-        return batch
-
-    failed: list[ValueError] = []
-
-    def checked_batch(step: np.int64) -> list[np.ndarray]:
-        try:
-            return make_batch(step)
-        except ValueError as error:
-            failed.append(error)
-            raise
-
-    names = ("image", "index") if pairs is None else _PAIR_NAMES
-    shapes = [(shard, *dataset.image_shape), (shard,)] * (len(names) // 2)
-    dtypes = [array.dtype for array in make_batch(np.int64(start_step))]
-
-    def load(step: Any) -> dict[str, Any]:
-        arrays = tf.numpy_function(checked_batch, [step], dtypes)
-        for array, shape in zip(arrays, shapes):
-            array.set_shape(shape)
-        return dict(zip(names, arrays))
-
+    rows = range(process_index * shard, (process_index + 1) * shard)
+    batches = _Batches(dataset, batch_size, seed, rows, pairs, transform)
+    like = batches(np.int64(start_step))
     end = np.iinfo(np.int64).max if num_steps is None else start_step + num_steps
-    stream = tf.data.Dataset.range(start_step, end)
-    stream = stream.map(load, num_parallel_calls=prefetch, deterministic=True)
-    return _named_errors(stream.prefetch(prefetch).as_numpy_iterator(), failed)
+    steps = range(start_step, end)
+    tf = import_tensorflow()
+    read = reader(tf, dataset)
+    if read is None:
+        stream = _by_numpy(tf, batches, steps, like, prefetch)
+    else:
+        changed = transform is not None
+        stream = _by_tensorflow(tf, batches, steps, like, read, changed)
+    stream = stream.prefetch(prefetch).as_numpy_iterator()
+    return _with_errors_of_numpy(stream, batches, steps, tf.errors.OpError)
 
 
-def _named_errors(
-    batches: Iterator[dict[str, np.ndarray]], failed: list[ValueError]
+def _named(arrays: list[Any]) -> dict[str, Any]:
+    """Returns images and indices by name, with those of the partners if present."""
+    return dict(zip(("image", "index", "image2", "index2"), arrays))
+
+
+def _call(
+    tf: ModuleType, function: Callable, given: list[Tensor], like: list[np.ndarray]
+) -> list[Tensor]:
+    """Returns what a NumPy function returns, as tensors of the shapes of `like`."""
+    found = tf.numpy_function(function, given, [a.dtype for a in like], stateful=False)
+    for tensor, array in zip(found, like):
+        tensor.set_shape(array.shape)
+    return found
+
+
+def _by_numpy(
+    tf: ModuleType,
+    batches: _Batches,
+    steps: range,
+    like: list[np.ndarray],
+    calls: int,
+) -> Any:
+    """Returns the stream of batches that Python reads, `calls` at the same time."""
+    return tf.data.Dataset.range(steps.start, steps.stop).map(
+        lambda step: _named(_call(tf, batches, [step], like)),
+        num_parallel_calls=calls,
+        deterministic=True,
+    )
+
+
+def _by_tensorflow(
+    tf: ModuleType,
+    batches: _Batches,
+    steps: range,
+    like: list[np.ndarray],
+    read: Callable[[Tensor], Tensor],
+    changed: bool,
+) -> Any:
+    """Returns the stream of batches that TensorFlow reads: Python gives the indices.
+
+    Args:
+      tf: the module ``tensorflow``.
+      batches: defines the batches.
+      steps: those to stream.
+      like: the arrays of one batch.
+      read: function from indices ``[b]`` to images.
+      changed: whether the images are then transformed.
+    """
+    images, indices = like[0::2], like[1::2]
+
+    def epoch(number: Tensor) -> Any:
+        order = tf.numpy_function(batches.epoch, [number], tf.int64, stateful=False)
+        shape = batches.steps_per_epoch, *indices[0].shape
+        return tf.data.Dataset.from_tensor_slices(tf.ensure_shape(order, shape))
+
+    def load(step: Tensor, index: Tensor) -> dict[str, Tensor]:
+        both = [index]
+        if batches.pairs is not None:
+            both = _call(tf, batches.indices, [step], indices)
+        found = []
+        for half, index in enumerate(both):
+            image = read(index)
+            if changed:
+                given = [image, step, tf.constant(half)]
+                (image,) = _call(tf, batches.transformed, given, images[:1])
+            found += [image, index]
+        return _named(found)
+
+    first, passed = divmod(steps.start, batches.steps_per_epoch)
+    order = tf.data.Dataset.range(first, np.iinfo(np.int64).max).flat_map(epoch)
+    order = order.skip(passed).enumerate(steps.start).take(len(steps))
+    return order.map(load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def _with_errors_of_numpy(
+    stream: Iterator[dict[str, np.ndarray]],
+    batches: _Batches,
+    steps: range,
+    failure: type[Exception],
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields batches; an error is the one that `failed` holds, not TensorFlow's."""
-    try:
-        yield from batches
-    except Exception:
-        if failed:
-            raise failed[0] from None
-        raise
+    """Yields batches; where TensorFlow fails, those of NumPy, whose errors name files.
+
+    Pillow also reads pictures in formats that TensorFlow does not know.
+    """
+    for step in steps:
+        try:
+            batch = next(stream)
+        except failure:
+            batch = None
+        yield _named(batches(np.int64(step))) if batch is None else batch
 
 
 def _check(

@@ -8,6 +8,7 @@ or DISENTANGLE_TEST_DATA).
 
 import os
 import pathlib
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 
@@ -53,6 +54,12 @@ def _datasets() -> Iterator[data.Dataset]:
         yield data.load("noisy_dsprites", data_dir=folder / "dsprites")
         yield data.load("mnist", data_dir=folder / "mnist")
         yield data.load("celeba", data_dir=folder / "celeba_1k")
+        yield data.load("image_folder", data_dir=folder / "celeba_1k", size=64)
+    # Images of MPI3D's shape, memory-mapped as its file is.
+    images = np.random.default_rng(0).integers(0, 256, (20_000, 64, 64, 3), np.uint8)
+    with tempfile.TemporaryDirectory() as place:
+        np.savez(pathlib.Path(place) / "images.npz", images=images)
+        yield data.load("npz", data_dir=place)
 
 
 def streams() -> dict[str, dict[str, float]]:

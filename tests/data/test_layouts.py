@@ -75,6 +75,9 @@ def test_rfd_simulated(tmp_path, rng, part):
     order = rng.permutation(12)
     np.testing.assert_array_equal(ours.images(order), images[order])
     np.testing.assert_array_equal(ours.factors(order), labels[order])
+    assert ours.reader is not None
+    for batch in data.pipeline(ours, batch_size=6, seed=0, num_steps=2):
+        np.testing.assert_array_equal(batch["image"], images[batch["index"]])
 
 
 def test_rfd_real(tmp_path, rng):
@@ -296,6 +299,9 @@ def test_scenes(tmp_path, rng, monkeypatch, name, sorted_files):
     row = 5
     halved = images[row].reshape(64, 2, 64, 2, 3).mean((1, 3))
     np.testing.assert_allclose(ours.images([order[row]])[0], halved, atol=0.5001)
+    batch = next(data.pipeline(ours, batch_size=count, seed=0))
+    assert ours.reader is not None
+    np.testing.assert_array_equal(batch["image"], ours.images(batch["index"]))
     factors = np.unravel_index(order[row], sizes)
     assert ours.factors([order[row]]).tolist() == [list(map(int, factors))]
     whole = data.load(name, data_dir=tmp_path / inner, split="test", size=128)

@@ -1,6 +1,5 @@
 """CelebA: a folder of aligned JPEGs with lists of attributes and parts."""
 
-import functools
 import pathlib
 from collections.abc import Sequence
 
@@ -81,9 +80,10 @@ def celeba(
             f"celeba: `crop` must lie in [1, {min(width, height)}], the size of "
             f"{paths[0].name}, got {crop}."
         )
-    left, top = (width - crop) // 2, (height - crop) // 2
-    box = left, top, left + crop, top + crop
-    shape = crop, crop, 3
+    corner = (height - crop) // 2, (width - crop) // 2
+    faces = pictures.Pictures(
+        paths.__getitem__, len(paths), (crop, crop, 3), corner=corner
+    )
     names: Sequence[str] = ()
     table = None
     attributes = _beside(folder, "list_attr_celeba*.txt")
@@ -93,14 +93,13 @@ def celeba(
             # Stored as -1 and 1.
             table = np.stack([values[path.name] for path in paths]) > 0
     dataset = celeba.description.dataset(
-        lambda indices: pictures.read(
-            paths[indices], shape, functools.partial(Image.Image.crop, box=box)
-        ),
-        image_shape=shape,
+        faces.__getitem__,
+        image_shape=faces.shape[1:],
         factor_names=names,
         factor_sizes=(2,) * len(names),
         factor_table=table,
         length=len(paths),
+        reader=faces.reader,
     )
     partition = _beside(folder, "list_eval_partition.txt")
     if partition is None or split == "all" or not official_parts:

@@ -10,6 +10,7 @@ import numpy as np
 
 from disentangle_jax.data.catalogue import DatasetDescription, define
 from disentangle_jax.data.dataset import Dataset
+from disentangle_jax.data.noise import uniform
 from disentangle_jax.data.publisher_files import Folder, find, reading
 from disentangle_jax.data.sets.dsprites import SIZE, SOURCE, dsprites
 
@@ -47,7 +48,7 @@ def _coloured(key: jax.Array, image: jax.Array) -> jax.Array:
 
 
 def _noisy(key: jax.Array, image: jax.Array) -> jax.Array:
-    return _to_bytes(jnp.minimum(image / 255 + jax.random.uniform(key, image.shape), 1))
+    return _to_bytes(jnp.minimum(image / 255 + uniform(key, image.shape), 1))
 
 
 def _on_scream(scream: np.ndarray, key: jax.Array, image: jax.Array) -> jax.Array:

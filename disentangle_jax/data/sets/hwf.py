@@ -65,7 +65,8 @@ def hwf(*, data_dir: Folder = None, split: str = "train") -> Dataset:
                 )
             paths += of_symbol
             numbers += [label] * len(of_symbol)
-        images = pictures.read(paths, shape)
+        files = pictures.Pictures(np.array(paths).__getitem__, len(paths), shape)
+        images = files[np.arange(len(paths))]
         labels = np.array(numbers)
     return description.dataset(
         lambda indices: images[indices],

@@ -2,7 +2,6 @@
 
 import csv
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,22 +10,6 @@ from disentangle_jax.data.catalogue import define
 from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.data.own_arrays import from_arrays
 from disentangle_jax.data.publisher_files import Folder, data_folder
-
-
-class _Pictures:
-    """Image files as an array ``[N, H, W, C]`` that is read by rows."""
-
-    def __init__(self, paths: np.ndarray, shape: tuple[int, int, int], fit: Callable):
-        self._paths, self._fit = paths, fit
-        self.shape, self.ndim = (len(paths), *shape), 4
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
-        from disentangle_jax.data import pictures
-
-        return pictures.read(self._paths[rows], self.shape[1:], self._fit)
 
 
 def _listed(
@@ -108,9 +91,12 @@ def image_folder(
     if factors:
         paths, names, table = _listed(folder, folder / factors)
         return from_arrays(
-            "image_folder", _Pictures(paths, shape, fit), table, factor_names=names,
+            "image_folder",
+            pictures.Pictures(paths.__getitem__, len(paths), shape, fit=fit),
+            table,
+            factor_names=names,
             source=f"data.load: {folder / factors}",
-        ).split(split)  # fmt: skip
+        ).split(split)
     labelled: dict[str, Any] = {}
     if all(path.parent != folder for path in paths):
         kinds = [path.relative_to(folder).parts[0] for path in paths]
@@ -120,9 +106,11 @@ def image_folder(
             "factor_sizes": (len(found),),
             "factor_table": labels[:, None],
         }
+    images = pictures.Pictures(paths.__getitem__, len(paths), shape, fit=fit)
     return image_folder.description.dataset(
-        lambda indices: pictures.read(paths[indices], shape, fit),
+        images.__getitem__,
         image_shape=shape,
         length=len(paths),
+        reader=images.reader,
         **labelled,
     ).split(split)

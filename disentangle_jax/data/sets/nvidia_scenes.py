@@ -72,11 +72,14 @@ def _load(
                 f"{folder}, where there is no {index:06}.png. {description.advice()}"
             )
 
-    def images(indices: np.ndarray) -> np.ndarray:
+    def paths(indices: np.ndarray) -> list[pathlib.Path]:
         rows = indices if order is None else order[indices]
-        return pictures.read([folder / f"{row:06}.png" for row in rows], _STORED)
+        return [folder / f"{row:06}.png" for row in rows]
 
-    whole = description.dataset(images, image_shape=_STORED)
+    images = pictures.Pictures(paths, len(classes), _STORED)
+    whole = description.dataset(
+        images.__getitem__, image_shape=_STORED, reader=images.reader
+    )
     return whole.split(split).resized(size)
 
 

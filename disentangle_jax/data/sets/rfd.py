@@ -6,6 +6,8 @@ import pathlib
 import tarfile
 import weakref
 from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -44,13 +46,32 @@ class _TarImages:
     def __len__(self) -> int:
         return len(self._places)
 
+    def _contents(self, indices: np.ndarray) -> np.ndarray:
+        """Returns the bytes of the files, an array of objects ``[n]``."""
+        places = self._places[indices].tolist()
+        found = [os.pread(self._file, size, offset) for offset, size in places]
+        return np.array(found, object)
+
+    def reader(self, tf: ModuleType) -> Callable[[Any], Any]:
+        """Returns a function from a tensor of indices to images, decoded by `tf`."""
+        from disentangle_jax.data.pictures import decoded
+
+        def picture(content: Any) -> Any:
+            return tf.ensure_shape(decoded(tf, content, 3), (SIZE, SIZE, 3))
+
+        def read(indices: Any) -> Any:
+            contents = tf.numpy_function(self._contents, [indices], tf.string, False)
+            contents = tf.ensure_shape(contents, indices.shape)
+            return tf.map_fn(picture, contents, fn_output_signature=tf.uint8)
+
+        return read
+
     def __call__(self, indices: np.ndarray) -> np.ndarray:
         from PIL import Image
 
         images = np.empty((len(indices), SIZE, SIZE, 3), np.uint8)
-        for row, (offset, size) in enumerate(self._places[indices]):
+        for row, content in enumerate(self._contents(indices)):
             with reading(self._path):
-                content = os.pread(self._file, size, offset)
                 picture = Image.open(io.BytesIO(content))
                 pixels = np.asarray(picture.convert("RGB"))
             check_shape(self._path, "an image", pixels.shape, (SIZE, SIZE, 3))
@@ -114,10 +135,15 @@ def rfd(
     if part == "finger_real":
         pixels = read("images", "images", (len(labels), *description.fixed_shape))
         images: Callable[[np.ndarray], np.ndarray] = pixels.__getitem__
+        reader = None
     else:
         path = find_part("images.tar")
         images = archived = _TarImages(path)
+        reader = archived.reader
         check_shape(path, "the images", (len(archived),), (len(labels),))
     return description.dataset(
-        images, factor_sizes=sizes, factor_table=labels.astype(np.int64)
+        images,
+        factor_sizes=sizes,
+        factor_table=labels.astype(np.int64),
+        reader=reader,
     ).split(split)
