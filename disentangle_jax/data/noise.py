@@ -43,7 +43,8 @@ def uniform(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
       shape: of the result, less than 2³² values.
     """
     threefry = jax.random.key_impl(key) == "threefry2x32"
-    if not (threefry and jax.config.read("jax_threefry_partitionable")):
+    split = jax.config.jax_threefry_partitionable  # type: ignore[attr-defined]
+    if not (threefry and split):
         return jax.random.uniform(key, shape)
     first, second = jax.random.key_data(key)
     place = jnp.arange(math.prod(shape), dtype=jnp.uint32)
