@@ -1,8 +1,8 @@
 """Convolutions and their transposes, with the same semantics on every platform.
 
 Accelerators run XLA's own convolutions. On CPU those are slow if they are transposed,
-have few outputs, or are under `vmap` over kernels; there the convolution is a matrix
-product (`matrix_convolution`). Wide layers stay native on CPU, in the forward pass and,
+have few outputs, have stride 2 and one input, or are under `vmap` over kernels; there
+the convolution is a matrix product (`matrix_convolution`). Wide layers stay native on CPU, in the forward pass and,
 for stride 1, in the backward pass: with `models.compiler_options` XLA's convolution
 uses all threads and copies nothing.
 """
@@ -69,7 +69,7 @@ def _conv(x, kernel, stride, padding):
         functools.partial(native_conv, **settings),
         functools.partial(matmul_conv, **settings),
         functools.partial(native_conv, **settings),
-        stride == 1 and _matmul_wins(x.shape, kernel.shape),
+        _matmul_wins(x.shape, kernel.shape) if stride == 1 else x.shape[-1] == 1,
         x,
         kernel,
     )
@@ -123,7 +123,7 @@ def _kernel_gradient(x, g, kernel_size, stride, padding):
         functools.partial(native_kernel_gradient, **settings),
         functools.partial(matmul_kernel_gradient, **settings),
         functools.partial(_canonical_kernel_gradient, **settings),
-        _matmul_wins(x.shape, shape) if stride == 1 else x.shape[-1] > 3,
+        _matmul_wins(x.shape, shape) if stride == 1 else x.shape[-1] not in (2, 3),
         x,
         g,
     )
