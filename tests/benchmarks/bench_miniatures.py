@@ -68,7 +68,7 @@ def our_steps(name: str, lanes: int) -> Callable[[], None]:
     program = program_lib.build(run)
     options = models.compiler_options()
     compiled = jax.jit(program.steps, donate_argnums=0, compiler_options=options)
-    carry = jax.jit(lambda: program_lib.initial(run))()
+    carry = program_lib.first_carry(run)
     number = 0
 
     def dispatch() -> None:
