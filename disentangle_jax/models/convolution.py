@@ -69,7 +69,7 @@ def _conv(x, kernel, stride, padding):
         functools.partial(native_conv, **settings),
         functools.partial(matmul_conv, **settings),
         functools.partial(native_conv, **settings),
-        _matmul_wins(x.shape, kernel.shape) if stride == 1 else x.shape[-1] == 1,
+        _matmul_wins(x.shape, kernel.shape) if stride == 1 else _few(kernel.shape),
         x,
         kernel,
     )
@@ -123,7 +123,7 @@ def _kernel_gradient(x, g, kernel_size, stride, padding):
         functools.partial(native_kernel_gradient, **settings),
         functools.partial(matmul_kernel_gradient, **settings),
         functools.partial(_canonical_kernel_gradient, **settings),
-        _matmul_wins(x.shape, shape) if stride == 1 else x.shape[-1] not in (2, 3),
+        _matmul_wins(x.shape, shape) if stride == 1 else x.shape[-1] > 3 or _few(shape),
         x,
         g,
     )
@@ -150,9 +150,13 @@ def _matmul_wins(image: tuple[int, ...], kernel: tuple[int, ...]) -> bool:
     XLA's convolution does not fill its vectors. It also is if the image is smaller than
     the kernel: XLA then swaps the two and runs a slow loop.
     """
-    few_channels = min(kernel[2:]) >= 8 and max(kernel[2:]) <= 16
-    few_outputs = divide_taps(kernel)[0] == ()
-    return few_outputs or few_channels or min(image[1:3]) < kernel[0]
+    narrow = kernel[0] == 3 and min(kernel[2:]) >= 8 and max(kernel[2:]) <= 16
+    return divide_taps(kernel)[0] == () or narrow or min(image[1:3]) < kernel[0]
+
+
+def _few(kernel: tuple[int, ...]) -> bool:
+    """Returns whether copies for a stride-2 convolution of one channel are few."""
+    return kernel[0] <= 4 and kernel[2] == 1
 
 
 def _dispatch(
