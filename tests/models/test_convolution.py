@@ -14,6 +14,7 @@ from disentangle_jax.models import convolution, matrix_convolution
 CONVOLUTIONS = {
     "backbone 5x5": (8, 3, 8, 5, 1, (2, 2)),
     "backbone 3x3": (8, 8, 8, 3, 1, (1, 1)),
+    "backbone 3x3 wide": (8, 24, 24, 3, 1, (1, 1)),
     "backbone 3x3 at 2 px": (2, 8, 8, 3, 1, (1, 1)),
     "backbone 3x3 at 1 px": (1, 8, 8, 3, 1, (1, 1)),
     "backbone last": (8, 32, 3, 3, 1, (1, 1)),
@@ -22,6 +23,7 @@ CONVOLUTIONS = {
     "study 4x4": (8, 3, 8, 4, 2, (1, 1)),
     "study 4x4 wide": (8, 8, 8, 4, 2, (1, 1)),
     "study 2x2": (8, 8, 16, 2, 2, (0, 0)),
+    "study 4x4 of one channel": (8, 1, 8, 4, 2, (1, 1)),
     "michlo 64": (8, 3, 8, 4, 2, (2, 2)),
     "michlo 33": (9, 8, 8, 4, 2, (2, 2)),
     "broadcast 4x4": (8, 12, 8, 4, 1, (1, 2)),
@@ -198,7 +200,7 @@ def test_kernel_gradient_of_an_odd_number_of_pixels(rng):
     close(got, convolution.native_kernel_gradient(x, g, **settings))
 
 
-@pytest.mark.parametrize("name", ["backbone 3x3", "study 4x4", "broadcast 4x4"])
+@pytest.mark.parametrize("name", ["backbone 3x3 wide", "study 4x4", "broadcast 4x4"])
 def test_loops_hold_convolutions_that_a_cpu_runs_fast(name):
     # XLA reorders the axes of other convolutions, but not inside loops.
     side, inputs, outputs, n, stride, padding = CONVOLUTIONS[name]
@@ -218,3 +220,19 @@ def test_loops_hold_convolutions_that_a_cpu_runs_fast(name):
     text = jax.jit(steps).lower(jnp.ones((n, n, inputs, outputs)), x).compile()
     labels = set(re.findall(r"dim_labels=([^,\s]*)", text.as_text()))
     assert labels == {"b01f_01io->b01f"}
+
+
+@pytest.mark.parametrize("name", ["backbone 3x3", "study 4x4 of one channel"])
+def test_narrow_layers_are_products_on_cpu(name):
+    side, inputs, outputs, n, stride, padding = CONVOLUTIONS[name]
+    x, kernel = jnp.ones((2, side, side, inputs)), jnp.ones((n, n, inputs, outputs))
+
+    def loss(x, kernel):
+        y = convolution.conv(x, kernel, stride=stride, padding=padding)
+        return jnp.square(y).sum()
+
+    step = jax.jit(jax.grad(loss, argnums=(0, 1))).trace(x, kernel)
+    text = step.lower(lowering_platforms=("cpu",)).as_text()
+    assert "dot_general" in text and "stablehlo.convolution" not in text
+    text = step.lower(lowering_platforms=("tpu",)).as_text()
+    assert "stablehlo.convolution" in text and "dot_general" not in text
