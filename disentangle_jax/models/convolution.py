@@ -1,10 +1,10 @@
 """Convolutions and their transposes, with the same semantics on every platform.
 
 Accelerators run XLA's own convolutions. On CPU those are slow if they are transposed,
-have few channels, or are under `vmap` over kernels; there the convolution is a matrix
-product (`matrix_convolution`). Wide layers stay native on CPU, in the forward pass and,
-for stride 1, in the backward pass: with `models.compiler_options` XLA's convolution
-uses all threads and copies nothing.
+have few outputs or a single input, or are under `vmap` over kernels; there the
+convolution is a matrix product (`matrix_convolution`). Wide layers stay native on CPU,
+in the forward pass and, for stride 1, in the backward pass: with
+`models.compiler_options` XLA's convolution uses all threads and copies nothing.
 """
 
 import functools
@@ -146,12 +146,10 @@ _kernel_gradient.defvjp(_kernel_gradient_forward, _kernel_gradient_backward)
 def _matmul_wins(image: tuple[int, ...], kernel: tuple[int, ...]) -> bool:
     """Returns whether a stride-1 convolution is faster as a product on CPU.
 
-    It is if there are so few outputs that x need not be copied, or so few channels that
-    XLA's convolution does not fill its vectors. It also is if the image is smaller than
-    the kernel: XLA then swaps the two and runs a slow loop.
+    It is if there are so few outputs that x need not be copied. It also is if the image
+    is smaller than the kernel: XLA then swaps the two and runs a slow loop.
     """
-    narrow = kernel[0] == 3 and min(kernel[2:]) >= 8 and max(kernel[2:]) <= 16
-    return divide_taps(kernel)[0] == () or narrow or min(image[1:3]) < kernel[0]
+    return divide_taps(kernel)[0] == () or min(image[1:3]) < kernel[0]
 
 
 def _few(kernel: tuple[int, ...]) -> bool:
