@@ -87,7 +87,7 @@ def measure(config: ml_collections.ConfigDict) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         run = training.prepare(config, folder)
     program = program_lib.build(run)
-    carry = jax.jit(lambda: program_lib.initial(run))()
+    carry = program_lib.first_carry(run)
     step = jax.jit(
         program.steps, donate_argnums=0, compiler_options=models.compiler_options()
     )

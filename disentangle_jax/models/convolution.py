@@ -1,10 +1,10 @@
 """Convolutions and their transposes, with the same semantics on every platform.
 
 Accelerators run XLA's own convolutions. On CPU those are slow if they are transposed,
-have few outputs, or are under `vmap` over kernels; there the convolution is a matrix
-product (`matrix_convolution`). Wide layers stay native on CPU, in the forward pass and,
-for stride 1, in the backward pass: with `models.compiler_options` XLA's convolution
-uses all threads and copies nothing.
+have few outputs or a single input, or are under `vmap` over kernels; there the
+convolution is a matrix product (`matrix_convolution`). Wide layers stay native on CPU,
+in the forward pass and, for stride 1, in the backward pass: with
+`models.compiler_options` XLA's convolution uses all threads and copies nothing.
 """
 
 import functools
@@ -74,7 +74,7 @@ def _conv(x: jax.Array, kernel: jax.Array, stride: int, padding: Pair) -> jax.Ar
         functools.partial(native_conv, **settings),
         functools.partial(matmul_conv, **settings),
         functools.partial(native_conv, **settings),
-        stride == 1 and _matmul_wins(x.shape, kernel.shape),
+        _matmul_wins(x.shape, kernel.shape) if stride == 1 else _few(kernel.shape),
         x,
         kernel,
     )
@@ -146,7 +146,7 @@ def _kernel_gradient(
         functools.partial(native_kernel_gradient, **settings),
         functools.partial(matmul_kernel_gradient, **settings),
         functools.partial(_canonical_kernel_gradient, **settings),
-        _matmul_wins(x.shape, shape) if stride == 1 else x.shape[-1] > 3,
+        _matmul_wins(x.shape, shape) if stride == 1 else x.shape[-1] > 3 or _few(shape),
         x,
         g,
     )
@@ -181,6 +181,11 @@ def _matmul_wins(image: tuple[int, ...], kernel: tuple[int, ...]) -> bool:
     is smaller than the kernel: XLA then swaps the two and runs a slow loop.
     """
     return divide_taps(kernel)[0] == () or min(image[1:3]) < kernel[0]
+
+
+def _few(kernel: tuple[int, ...]) -> bool:
+    """Returns whether copies for a stride-2 convolution of one channel are few."""
+    return kernel[0] <= 4 and kernel[2] == 1
 
 
 def _dispatch(

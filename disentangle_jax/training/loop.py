@@ -211,7 +211,7 @@ def _continued(
 
 def _initial_carry(run: Run, like: Carry) -> Carry:
     places = jax.tree.map(lambda s: s.sharding, like)
-    carry = jax.jit(lambda: program_lib.initial(run), out_shardings=places)()
+    carry = program_lib.first_carry(run, places)
     if run.config.train.start_from:
         carry = begin_from(run, carry)
     return carry

@@ -82,6 +82,23 @@ def initial(run: Run) -> Carry:
     return Carry(state, average, jnp.ones(lanes, bool))
 
 
+def first_carry(run: Run, places: Any = None) -> Carry:
+    """Computes :func:`initial`.
+
+    It runs once, so XLA's CPU compiler does not spend seconds on optimising it.
+
+    Args:
+      run: the run.
+      places: sharding of each leaf; None for the default device.
+    """
+    on_cpu = run.mesh.devices.flat[0].platform == "cpu"
+    options = {"xla_backend_optimization_level": 0} if on_cpu else {}
+    compiled = jax.jit(
+        lambda: initial(run), out_shardings=places, compiler_options=options
+    )
+    return compiled()
+
+
 def batch_seeds(run: Run) -> list[int]:
     """Returns the seed of each lane's order of images."""
     own = run.laned and not run.config.lanes.same_batches

@@ -58,7 +58,7 @@ def dispatches(model: dict, method: dict, lanes: int, steps: int) -> Callable[[]
     }
     options = models.compiler_options()
     step = jax.jit(program.steps, donate_argnums=0, compiler_options=options)
-    carry = jax.jit(lambda: program_lib.initial(run))()
+    carry = program_lib.first_carry(run)
 
     def dispatch() -> None:
         nonlocal carry

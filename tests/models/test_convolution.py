@@ -22,6 +22,7 @@ CONVOLUTIONS = {
     "study 4x4": (8, 3, 8, 4, 2, (1, 1)),
     "study 4x4 wide": (8, 8, 8, 4, 2, (1, 1)),
     "study 2x2": (8, 8, 16, 2, 2, (0, 0)),
+    "study 4x4 of one channel": (8, 1, 8, 4, 2, (1, 1)),
     "michlo 64": (8, 3, 8, 4, 2, (2, 2)),
     "michlo 33": (9, 8, 8, 4, 2, (2, 2)),
     "broadcast 4x4": (8, 12, 8, 4, 1, (1, 2)),
@@ -218,3 +219,19 @@ def test_loops_hold_convolutions_that_a_cpu_runs_fast(name):
     text = jax.jit(steps).lower(jnp.ones((n, n, inputs, outputs)), x).compile()
     labels = set(re.findall(r"dim_labels=([^,\s]*)", text.as_text()))
     assert labels == {"b01f_01io->b01f"}
+
+
+def test_strided_layers_of_one_channel_are_products_on_cpu():
+    layer = CONVOLUTIONS["study 4x4 of one channel"]
+    side, inputs, outputs, n, stride, padding = layer
+    x, kernel = jnp.ones((2, side, side, inputs)), jnp.ones((n, n, inputs, outputs))
+
+    def loss(x, kernel):
+        y = convolution.conv(x, kernel, stride=stride, padding=padding)
+        return jnp.square(y).sum()
+
+    step = jax.jit(jax.grad(loss, argnums=(0, 1))).trace(x, kernel)
+    text = step.lower(lowering_platforms=("cpu",)).as_text()
+    assert "dot_general" in text and "stablehlo.convolution" not in text
+    text = step.lower(lowering_platforms=("tpu",)).as_text()
+    assert "stablehlo.convolution" in text and "dot_general" not in text
