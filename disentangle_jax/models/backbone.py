@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from disentangle_jax.models import layers
+from disentangle_jax.models.normalization import central_pixel
 
 # Convolutions after which the encoder halves, and before which the decoder doubles,
 # the resolution at the published image sizes (counted from 1).
@@ -158,29 +159,33 @@ class Block(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        if self.resample == "transpose":
-            x = layers.ConvTranspose(
-                self.features,
-                4,
-                padding=(1, 1),
-                initializer=self.initializer,
-                dtype=self.dtype,
-                name="conv",
-            )(x)
-        else:
-            x = layers.Conv(
-                self.features,
-                self.kernel_size,
-                stride=2 if self.resample == "stride" else 1,
-                padding=(self.kernel_size // 2, self.kernel_size // 2),
-                upsampled=self.resample == "upsample",
-                initializer=self.initializer,
-                dtype=self.dtype,
-                name="conv",
-            )(x)
-            if self.resample == "pool":
-                x = layers.max_pool(x)
+        conv = self._conv()
+
+        def resampled(y: jax.Array) -> jax.Array:
+            return layers.max_pool(y) if self.resample == "pool" else y
+
         if self.last:
-            return x
-        x = layers.GroupNorm(self.norm_groups, dtype=self.dtype, name="norm")(x)
-        return layers.nonlinearity(self.nonlinearity)(x)
+            return resampled(conv(x))
+        # The norm adds the bias, with which pooling commutes.
+        y = resampled(conv(x, add_bias=False))
+        kernel, bias = layers.weights(conv)
+        pixel = central_pixel(lambda *a: resampled(conv.convolve(*a)), x, kernel)
+        norm = layers.GroupNorm(self.norm_groups, dtype=self.dtype, name="norm")
+        return layers.nonlinearity(self.nonlinearity)(norm(y, offset=bias, pixel=pixel))
+
+    def _conv(self) -> layers.Conv | layers.ConvTranspose:
+        settings: dict[str, Any] = {
+            "initializer": self.initializer,
+            "dtype": self.dtype,
+            "name": "conv",
+        }
+        if self.resample == "transpose":
+            return layers.ConvTranspose(self.features, 4, padding=(1, 1), **settings)
+        return layers.Conv(
+            self.features,
+            self.kernel_size,
+            stride=2 if self.resample == "stride" else 1,
+            padding=(self.kernel_size // 2, self.kernel_size // 2),
+            upsampled=self.resample == "upsample",
+            **settings,
+        )

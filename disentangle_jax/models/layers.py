@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from disentangle_jax import types
 from disentangle_jax.fusion import stored
-from disentangle_jax.models import convolution, matrix_convolution
+from disentangle_jax.models import convolution, matrix_convolution, normalization
 from disentangle_jax.models.blocks import Weights
 from disentangle_jax.models.compilation import fence
 from disentangle_jax.models.initializers import initializer as initializer_named
@@ -102,14 +102,16 @@ def _kernel(layer: nn.Module, shape: tuple[int, ...]) -> jax.Array:
     return layer.param("kernel", init, shape, jnp.float32).astype(layer.dtype)
 
 
-def _with_bias(layer: nn.Module, y: jax.Array, kernel: jax.Array) -> jax.Array:
-    """Adds the layer's bias if it has one."""
+def _with_bias(
+    layer: nn.Module, y: jax.Array, kernel: jax.Array, *, added: bool = True
+) -> jax.Array:
+    """Creates the layer's bias, if it has one, and adds it unless the caller will."""
     if not layer.use_bias:
         return y
     fan_in = math.prod(kernel.shape[:-1])
     init = initializer_named(layer.initializer).bias(fan_in)
     bias = layer.param("bias", init, (layer.features,), jnp.float32)
-    return y + jnp.broadcast_to(bias.astype(layer.dtype), y.shape)
+    return y + jnp.broadcast_to(bias.astype(layer.dtype), y.shape) if added else y
 
 
 def weights(layer: nn.Module) -> Weights:
@@ -193,18 +195,21 @@ class Conv(nn.Module):
     dtype: jnp.dtype = jnp.float32
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: jax.Array, *, add_bias: bool = True) -> jax.Array:
         side = self.kernel_size
         kernel = _kernel(self, (side, side, x.shape[-1], self.features))
+        y = self.convolve(x, kernel)
+        return _with_bias(self, y, kernel, added=add_bias)
+
+    def convolve(self, x: jax.Array, kernel: jax.Array) -> jax.Array:
+        """Returns the layer's result without its bias, for a given kernel."""
         x = x.astype(self.dtype)
-        if self.upsampled and side**2 * self.features < x.shape[-1]:
+        if self.upsampled and self.kernel_size**2 * self.features < x.shape[-1]:
             # With few outputs we multiply first and upsample less: the two commute.
             products = upsample(matrix_convolution.tap_products(x, kernel))
-            y = matrix_convolution.sum_taps(products, side, self.padding)
-        else:
-            x = upsample(x) if self.upsampled else x
-            y = convolution.conv(x, kernel, stride=self.stride, padding=self.padding)
-        return _with_bias(self, y, kernel)
+            return matrix_convolution.sum_taps(products, self.kernel_size, self.padding)
+        x = upsample(x) if self.upsampled else x
+        return convolution.conv(x, kernel, stride=self.stride, padding=self.padding)
 
 
 class ConvTranspose(nn.Module):
@@ -231,18 +236,23 @@ class ConvTranspose(nn.Module):
     dtype: jnp.dtype = jnp.float32
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: jax.Array, *, add_bias: bool = True) -> jax.Array:
         side = self.kernel_size
         kernel = _kernel(self, (side, side, self.features, x.shape[-1]))
+        y = self.convolve(x, kernel)
+        return _with_bias(self, y, kernel, added=add_bias)
+
+    def convolve(self, x: jax.Array, kernel: jax.Array) -> jax.Array:
+        """Returns the layer's result without its bias, for a given kernel."""
         x = x.astype(self.dtype)
-        y = convolution.conv_transpose(x, kernel, padding=self.padding)
-        return _with_bias(self, y, kernel)
+        return convolution.conv_transpose(x, kernel, padding=self.padding)
 
 
 class GroupNorm(nn.Module):
     """Group normalisation over space and the channels of each group.
 
-    Statistics are float32, whatever the dtype of the arithmetic.
+    Statistics are float32, whatever the dtype of the arithmetic. Other arguments of a
+    call are those of `normalization.group_norm`.
     """
 
     groups: int = 8
@@ -250,73 +260,14 @@ class GroupNorm(nn.Module):
     dtype: jnp.dtype = jnp.float32
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: jax.Array, **arguments: jax.Array | None) -> jax.Array:
         channels = x.shape[-1]
         scale = self.param("scale", nn.initializers.ones, (channels,), jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, (channels,), jnp.float32)
-        return group_norm(x, scale, bias, self.groups, self.epsilon).astype(self.dtype)
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
-def group_norm(
-    x: jax.Array, scale: jax.Array, bias: jax.Array, groups: int, epsilon: float
-) -> jax.Array:
-    r"""Normalises ``[B, H, W, C]`` by the mean and variance of each group of channels.
-
-    Every pass over the image sums or maps each channel separately, with all channels
-    adjacent, so that XLA vectorises it; groups are formed on the sums ``[B, C]``.
-
-    Args:
-      x: ``[B, H, W, C]``.
-      scale: ``[C]``.
-      bias: ``[C]``.
-      groups: number of groups of adjacent channels; divides C.
-      epsilon: added to the variance.
-    """
-    return _group_norm_forward(x, scale, bias, groups, epsilon)[0]
-
-
-def _group_norm_forward(
-    x: jax.Array, scale: jax.Array, bias: jax.Array, groups: int, epsilon: float
-) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    mean = _group_mean(x.astype(jnp.float32).mean((1, 2)), groups)
-    centred = x.astype(jnp.float32) - mean[:, None, None, :]
-    variance = _group_mean(jnp.square(centred).mean((1, 2)), groups)
-    inverse = jax.lax.rsqrt(variance + epsilon)
-    slope = inverse * scale[None, :]
-    y = centred * slope[:, None, None, :] + bias[None, None, None, :]
-    return y.astype(x.dtype), (x, scale, mean, inverse)
-
-
-def _group_norm_backward(
-    groups: int, epsilon: float, residuals: tuple[jax.Array, ...], g: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    del epsilon
-    x, scale, mean, inverse = residuals
-    dtype, count = x.dtype, x.shape[1] * x.shape[2]
-    x, g = x.astype(jnp.float32), g.astype(jnp.float32)
-    # Sums over space of g and of g times the normalised input, [B, C].
-    sum_g = g.sum((1, 2))
-    sum_gx = (g * (x - mean[:, None, None, :])).sum((1, 2)) * inverse
-    mean_g = _group_mean(sum_g * scale[None, :] / count, groups)
-    mean_gx = _group_mean(sum_gx * scale[None, :] / count, groups)
-    # The differences come first: the inverse deviation is huge where the variance is
-    # tiny.
-    slope = inverse * mean_gx
-    centred = x - mean[:, None, None, :]
-    dx = g * scale[None, None, None, :] - mean_g[:, None, None, :]
-    dx = (dx - centred * slope[:, None, None, :]) * inverse[:, None, None, :]
-    return dx.astype(dtype), sum_gx.sum(0), sum_g.sum(0)
-
-
-group_norm.defvjp(_group_norm_forward, _group_norm_backward)
-
-
-def _group_mean(x: jax.Array, groups: int) -> jax.Array:
-    """Replaces each entry of ``[B, C]`` by the mean of its group of channels."""
-    grouped = x.reshape(x.shape[0], groups, -1)
-    mean = grouped.mean(-1, keepdims=True)
-    return jnp.broadcast_to(mean, grouped.shape).reshape(x.shape)
+        y = normalization.group_norm(
+            x, scale, bias, self.groups, self.epsilon, **arguments
+        )
+        return y.astype(self.dtype)
 
 
 def batch_norm(train: bool, dtype: jnp.dtype, name: str) -> nn.BatchNorm:

@@ -1,4 +1,4 @@
-"""Normalisation, pooling, upsampling and Mish against their definitions."""
+"""Pooling, upsampling and Mish against their definitions."""
 
 import jax
 import jax.numpy as jnp
@@ -54,49 +54,6 @@ def test_relu_in_all_forms(rng):
 def test_upsampling_by_products_equals_shifts(getkey):
     x = jax.random.normal(getkey(), (2, 3, 5, 4))
     gradients_match(layers._upsample_by_products, layers._upsample_by_shifts, x)
-
-
-def test_group_norm_value(rng):
-    x = rng.standard_normal((2, 3, 5, 12)) * 3 + 7
-    scale, bias = rng.standard_normal(12), rng.standard_normal(12)
-    y = layers.group_norm(*map(jnp.float32, (x, scale, bias)), 4, 1e-5)
-    for b in range(2):
-        for group in range(4):
-            part = np.s_[b, :, :, 3 * group : 3 * group + 3]
-            normed = (x[part] - x[part].mean()) / np.sqrt(x[part].var() + 1e-5)
-            columns = np.s_[3 * group : 3 * group + 3]
-            wanted = normed * scale[columns] + bias[columns]
-            np.testing.assert_allclose(y[part], wanted, atol=2e-5)
-
-
-def test_group_norm_gradient(getkey):
-    def reference(x, scale, bias):
-        grouped = x.reshape(*x.shape[:3], 4, -1)
-        mean = grouped.mean((1, 2, 4), keepdims=True)
-        variance = grouped.var((1, 2, 4), keepdims=True)
-        normed = ((grouped - mean) / jnp.sqrt(variance + 1e-5)).reshape(x.shape)
-        return normed * scale[None, None, None] + bias[None, None, None]
-
-    x = 2 * jax.random.normal(getkey(), (2, 3, 5, 12)) + 1
-    scale, bias = jax.random.normal(getkey(), (2, 12))
-    function = lambda *a: layers.group_norm(*a, 4, 1e-5)  # noqa: E731
-    gradients_match(function, reference, x, scale, bias)
-    # One lane of many is the solo layer.
-    lanes = jax.vmap(jax.grad(lambda x: jnp.sin(function(x, scale, bias)).sum()))
-    solo = jax.grad(lambda x: jnp.sin(function(x, scale, bias)).sum())
-    xs = jnp.stack([x, 2 * x + 1])
-    np.testing.assert_allclose(lanes(xs)[1], solo(xs[1]), atol=1e-5)
-
-
-def test_group_norm_of_a_single_number_has_no_gradient(getkey):
-    # One pixel and one channel per group: the output is the bias whatever the input.
-    x = 100 * jax.random.normal(getkey(), (2, 1, 1, 4))
-    scale, bias = jnp.full(4, 1.7), jnp.zeros(4)
-    y, pull = jax.vjp(lambda x: layers.group_norm(x, scale, bias, 4, 1e-5), x)
-    np.testing.assert_allclose(y, 0)
-    g = jax.random.normal(getkey(), x.shape)
-    # 1/sqrt(epsilon) = 316 times the rounding of a difference of equal numbers.
-    np.testing.assert_allclose(pull(g)[0], 0, atol=1e-3)
 
 
 def test_max_pool(getkey):
