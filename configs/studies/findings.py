@@ -79,7 +79,8 @@ def _structure(groups):
         best and not weak,
         max(values, key=values.get) == "sae-12",
         f"DCI-D {numbers}{note}",
-        "DCI-D sae-12 0.999, ae 0.326, adaae-12 0.272 (Table 1)",
+        "DCI-D sae-12 0.999, vlae-12 0.829, vae 0.441, ae 0.326, adaae-12 0.272, wae "
+        "0.205, beta_vae 0.196 (Table 1)",
     )
 
 
@@ -126,11 +127,11 @@ _SHAPES3D = ("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientati
 
 def _ordering(groups):
     spread = {name: group.mean("order.spread") for name, group in groups.items()}
-    best = spread.pop("sae-12")
+    others = max(v for k, v in spread.items() if not k.startswith(("sae", "vlae")))
     return verdict(
-        best >= max(spread.values()) + 0.1,
-        best > max(spread.values()),
-        f"largest difference between positions of two factors: sae-12 {best:.2f}, "
+        spread["sae-12"] >= others + 0.1,
+        spread["sae-12"] > others,
+        "largest difference between positions of two factors: "
         + ", ".join(f"{name} {value:.2f}" for name, value in spread.items()),
         "structural decoders order their latents, others do not (Fig. 4)",
     )
@@ -246,8 +247,9 @@ FINDINGS = [
         stage,
         {"dci.disentanglement": "DCI-D", "mig": "MIG", "mse": "test MSE"},
         _structure,
-        "Rendered 3D Shapes at 32 px, 16 of 64 channels, 6,000 of 100,000 steps of "
-        "batch 32; two of the six systems. One core, beside other work.",
+        "Rendered 3D Shapes at 32 px, 16 of 64 channels, 4,000 of 100,000 steps of "
+        "batch 32; seven of the fifteen systems. Learning rate 1e-3, and 3e-4 for AE, "
+        "VAE, beta-VAE and WAE (chosen with seed 0). One core, beside other work.",
     ),
     Finding(
         "Hybrid samples of a structural autoencoder are better than its prior samples",
@@ -276,7 +278,8 @@ FINDINGS = [
         },
         _ordering,
         "As above. Position of each factor in the order of the latents, from 0 to 1, "
-        "weighted by mutual information; the paper has traversals only.",
+        "weighted by mutual information; the paper has traversals only. VLAE is not among "
+        "the others: it has a hierarchy too, as the paper says (Sec. 3).",
     ),
     Finding(
         "Updating the decoder alone adapts a model to novel images",
