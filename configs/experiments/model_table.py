@@ -23,7 +23,7 @@ systems with and without each of these steps. Options of one system are set by
 ``:quick`` compares SAE-12, AE, VAE and AdaAE-12 with narrow networks, which takes an
 hour on one core of a CPU. ``:mini`` is a miniature for seven systems: images of 32 px,
 16 channels, 4,000 steps of batch 32, three seeds. Its learning rate is 1e-3, and 3e-4
-for the four hourglass networks, which learn only the mean image at 1e-3 (seed 0).
+for the four hourglass networks, because AEs may learn only the mean image at 1e-3.
 
 Expected: in the paper, SAE-12 has the highest DCI-d on 3D Shapes (0.999), and AE and
 AdaAE-12 are far below; structural decoders put high-level factors first.

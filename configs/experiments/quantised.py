@@ -15,7 +15,8 @@ many as factors. Options of one system are set by
 
 ``:mini`` is a miniature: images of 32 px, narrow networks, 6,000 steps of batch 32,
 three seeds; SAE-12 is that of ``configs/experiments/model_table.py:mini``, trained as
-long as the others. ``:quick`` compares QLAE and Tripod with beta-TCVAE after 1,000 steps.
+long as the others. ``:quick`` compares QLAE and Tripod with beta-TCVAE after 1,000
+steps.
 
 Expected: in the papers, QLAE has higher InfoM and InfoC than VAEs, and Tripod than
 QLAE.
