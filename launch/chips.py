@@ -60,6 +60,7 @@ def devices(topology: str) -> list[jax.Device]:
         raise ValueError(
             "--topology: the TPU compiler is missing; pip install disentangle_jax[tpu]."
         )
+    _leave_out_cpu_flags()
     try:
         described = topologies.get_topology_desc(platform="tpu", topology_name=topology)
     except Exception as error:  # The library raises its own types.
@@ -69,6 +70,13 @@ def devices(topology: str) -> list[jax.Device]:
             f"({first})."
         ) from None
     return list(described.devices)
+
+
+def _leave_out_cpu_flags() -> None:
+    """Removes flags for CPUs from ``XLA_FLAGS``: libtpu aborts at those it has not."""
+    jax.devices()  # The CPU's compiler has read them then.
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    os.environ["XLA_FLAGS"] = " ".join(f for f in flags if "xla_cpu" not in f)
 
 
 def has_compiler() -> bool:
