@@ -73,8 +73,8 @@ def devices(topology: str) -> list[jax.Device]:
 
 
 def _leave_out_cpu_flags() -> None:
-    """Removes flags for CPUs from ``XLA_FLAGS``: libtpu aborts at those it has not."""
-    jax.devices()  # The CPU's compiler has read them then.
+    """Removes flags for CPUs from ``XLA_FLAGS``: libtpu aborts at unknown flags."""
+    jax.devices()  # Makes the CPU's compiler read its flags first.
     flags = os.environ.get("XLA_FLAGS", "").split()
     os.environ["XLA_FLAGS"] = " ".join(f for f in flags if "xla_cpu" not in f)
 
