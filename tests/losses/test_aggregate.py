@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from disentangle_jax import distributions, losses
+from disentangle_jax.losses import aggregate
 from tests.losses import cases, reference
 
 ESTIMATORS = ["mws", "mss", "stratified", "naive"]
@@ -247,6 +248,32 @@ def test_pairs_of_one_element_at_a_time():
     grad = jax.jit(jax.value_and_grad(run, argnums=(0, 1, 2)))
     memory = grad.lower(codes, codes, codes).compile().memory_analysis()
     assert memory.temp_size_in_bytes < 50e6, memory.temp_size_in_bytes
+
+
+def test_elements_at_once_equal_one_after_the_other(make_batch, monkeypatch):
+    """Value and gradient, alone and as lanes; the pairs are few in both."""
+    codes = make_batch(8, 5)[2:]
+    lanes = jax.tree.map(lambda a: jnp.stack([a, 0.5 * a]), codes)
+
+    def run():
+        def value(*codes):
+            options = {"dataset_size": 100, "estimator": "mss", "groups": (2, 3)}
+            densities = losses.log_q_marginals(*codes, **options)
+            return sum(jnp.sin(v).sum() for v in densities.values())
+
+        found = jax.value_and_grad(value, argnums=(0, 1, 2))
+        jaxpr = str(jax.make_jaxpr(found)(*codes))
+        return found(*codes), jax.vmap(found)(*lanes), "scan" in jaxpr
+
+    *at_once, loops = run()
+    monkeypatch.setattr(aggregate, "_SMALL", 0)
+    *one_by_one, others_loop = run()
+    assert others_loop and not loops
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5),
+        at_once,
+        one_by_one,
+    )
 
 
 @functools.partial(cases.quick_jit, static_argnums=0)
