@@ -58,6 +58,7 @@ def protect_output() -> None:
     after a failed checkpoint, which is reported itself, say nothing.
     """
     sys.excepthook = _report
+    sys.unraisablehook = _report_unraisable
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # Closed before the start.
@@ -67,9 +68,17 @@ def protect_output() -> None:
             setattr(sys, name, Output(stream))
 
 
+_LATE_WRITE = "Event loop is closed"
+
+
 def _report(kind: type, error: BaseException, trace: Any) -> None:
-    if str(error) != "Event loop is closed":
+    if str(error) != _LATE_WRITE:
         sys.__excepthook__(kind, error, trace)
+
+
+def _report_unraisable(found: "sys.UnraisableHookArgs") -> None:
+    if str(found.exc_value) != _LATE_WRITE:
+        sys.__unraisablehook__(found)
 
 
 def exit_code(work: Callable[[], int]) -> int:
