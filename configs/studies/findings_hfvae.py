@@ -44,11 +44,11 @@ def _topics(groups):
         hfvae.mean(f"topic_correlation.{part}") for part in ("within", "between")
     )
     return verdict(
-        active <= whole / 2 and between > within,
+        active <= whole / 2 and between > within + 0.1,
         active < whole,
         f"ProdLDA: {active:.0f} active topics with HFVAE's objective, {whole:.0f} with "
-        f"the VAE's; HFVAE's |correlation| {within:.2f} within groups, {between:.2f} "
-        "between",
+        f"the VAE's; absolute correlation of its topics {within:.2f} within groups, "
+        f"{between:.2f} between",
         "11 and 50 active topics; correlations between groups only (Sec. 5.2)",
     )
 
@@ -112,6 +112,7 @@ FINDINGS = [
         _zero_shot,
         "MNIST at full size, 2,400 of 23,400 steps of batch 512, widths 256 and 128, "
         "our estimator; test images of the removed combinations.",
+        headline=True,
     ),
     Finding(
         "HFVAE's objective prunes topics and lets those of two groups correlate",
@@ -122,13 +123,14 @@ FINDINGS = [
         {
             "active_topics": "active",
             "npmi.active": "NPMI of active",
-            "topic_correlation.within": "|correlation| within",
+            "topic_correlation.within": "absolute correlation within",
             "topic_correlation.between": "between",
             "perplexity": "perplexity",
         },
         _topics,
         "20 Newsgroups; ProdLDA 100 of 200 epochs, NVDM 20 of 850, of larger batches "
         "and rate.",
+        headline=True,
     ),
     Finding(
         "Each of the four terms of the ELBO does what its formula says",

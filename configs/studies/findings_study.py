@@ -140,7 +140,7 @@ def _transfer(groups):
     )
 
 
-def _finding(title, source, lines, columns, judge, short=""):
+def _finding(title, source, lines, columns, judge, short="", headline=True):
     return Finding(
         title,
         f"Paper 3, {source}",
@@ -151,8 +151,10 @@ def _finding(title, source, lines, columns, judge, short=""):
         judge,
         "Rendered dSprites and 3D Shapes at 32 px, a quarter of the channels, 1,500 of "
         "300,000 steps of batch 32, three hyperparameter values, five seeds. "
-        "AnnealedVAE was trained again with gamma 25 after gamma 250 had failed for "
-        f"these seeds; most of its models still reconstruct badly. {short}",
+        "AnnealedVAE was trained for 6,000 steps, after 1,500 had left most of its "
+        "models of these seeds at the mean image; its gamma of 25 was chosen on "
+        f"another seed. {short}",
+        headline=headline,
     )
 
 
@@ -179,6 +181,7 @@ FINDINGS = [
         _dataset,
         _SCORES,
         _agreement,
+        headline=False,
     ),
     _finding(
         "Hyperparameter values transfer badly between datasets and scores",

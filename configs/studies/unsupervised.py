@@ -14,9 +14,9 @@ Command::
 ``--dry_run`` prints the packs and an estimate of the time. ``:dsprites`` trains the
 1,800 models of dSprites only. ``:mini`` is a miniature that needs no download: rendered
 dSprites and rendered 3D Shapes at 32 px × 6 methods × 3 hyperparameter values × 5 seeds
-of a network with a quarter of the channels, 1,500 of 300,000 steps of batch 32. Weights
-of divergences are a quarter of the paper's, because images of a quarter of the pixels
-have smaller errors.
+of a network with a quarter of the channels, 1,500 of 300,000 steps of batch 32
+(AnnealedVAE 6,000). Weights of divergences are a quarter of the paper's, because images
+of a quarter of the pixels have smaller errors.
 
 Expected (the paper, at full size): seeds and hyperparameters matter more than the
 method. The method alone explains 1 … 89 % of the variance of a score, with its
@@ -57,7 +57,7 @@ MINI_DATASETS = ("rendered_dsprites", "rendered_shapes3d")
 MINI_SEEDS = range(1, 6)  # Settings were chosen with another.
 MINI_METHODS = {
     "beta_vae": ({}, "beta", (1.0, 2.0, 4.0)),
-    "annealed_vae": ({"gamma": 25.0, "threshold": 1000.0}, "c_max", (5.0, 10.0, 25.0)),
+    "annealed_vae": ({"gamma": 25.0, "threshold": 4000.0}, "c_max", (5.0, 10.0, 25.0)),
     "factor_vae": (
         {"critic_width": 64, "critic_learning_rate": 1e-3},
         "gamma",
@@ -67,6 +67,9 @@ MINI_METHODS = {
     "dip_vae_ii": ({}, "lambda_od", (0.25, 1.25, 12.5)),
     "beta_tc_vae": (METHODS["beta_tc_vae"][0], "beta", (1.0, 1.5, 2.5)),
 }
+# After 1,500 steps, which suffice for the others, AnnealedVAE has reached its capacity,
+# but still reconstructs the mean image.
+MINI_ANNEALED_STEPS = 6000
 
 
 def get_config(preset: str = ""):
@@ -116,6 +119,8 @@ def sweep(add, preset: str = ""):
         for method, (fixed, field, values) in methods.items():
             fields = {"data.name": dataset, "method.name": method}
             fields |= {f"method.{name}": value for name, value in fixed.items()}
+            if preset == "mini" and method == "annealed_vae":
+                fields["train.num_steps"] = MINI_ANNEALED_STEPS
             for strength in values:
                 for seed in seeds:
                     add(

@@ -3,21 +3,27 @@
 ``disentangle results RUN --to=DIR`` stores every model of a run or protocol as a row of
 ``DIR/NAME.csv``, with its config, commit, hardware, training time and scores. The page
 ``RESULTS.md`` beside DIR is made from these files and from ``findings*.py`` there,
-which list :class:`Finding`: no number is written by hand.
+which list :class:`Finding`: no number is written by hand. ``pictures`` beside it holds
+a plot of each finding.
 """
 
 import csv
 import dataclasses
 import io
 import json
+import math
 import pathlib
+import re
 import runpy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import PIL.Image
+import PIL.PngImagePlugin
+
 from disentangle_jax import config as config_lib
 from disentangle_jax import evaluation, files, rows
-from disentangle_jax.reports.plots import mean_and_deviation
+from disentangle_jax.reports import plots
 
 Row = Mapping[str, str]
 _BEGIN, _END = "<!-- results -->", "<!-- /results -->"
@@ -115,14 +121,14 @@ class Group:
 
     def mean(self, column: str) -> float:
         """Returns the mean of a number over the models."""
-        return mean_and_deviation(self.values(column))[0]
+        return plots.mean_and_deviation(self.values(column))[0]
 
     def text(self, column: str, form: str = ".3f") -> str:
         """Returns ``mean ± standard deviation``; a dash where no model has it."""
         values = self.values(column)
         if not values:
             return "–"
-        mean, deviation = mean_and_deviation(values)
+        mean, deviation = plots.mean_and_deviation(values)
         text = format(mean, form)
         return text if deviation is None else f"{text} ± {format(deviation, form)}"
 
@@ -168,9 +174,11 @@ class Finding:
       command: what made the results.
       lines: ``row -> name`` of the table's line that a model belongs to; None leaves it
         out.
-      columns: number of the CSV file and heading of each column.
+      columns: number of the CSV file and heading of each column; the first is drawn.
       judge: ``groups by line -> Verdict``.
       short: where it falls short of the paper.
+      further: names of other CSV files whose rows belong to it.
+      headline: whether the README shows it.
     """
 
     title: str
@@ -181,15 +189,23 @@ class Finding:
     columns: Mapping[str, str]
     judge: Callable[[Mapping[str, Group]], Verdict]
     short: str
+    further: Sequence[str] = ()
+    headline: bool = False
+
+    @property
+    def picture(self) -> str:
+        """Name of the file of its plot."""
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()) + ".png"
 
 
 def _groups(finding: Finding, folder: pathlib.Path) -> dict[str, Group]:
-    text = (folder / f"{finding.file}.csv").read_text()
     grouped: dict[str, list[Row]] = {}
-    for row in csv.DictReader(io.StringIO(text)):
-        line = finding.lines(row)
-        if line is not None:
-            grouped.setdefault(line, []).append(row)
+    for name in (finding.file, *finding.further):
+        text = (folder / f"{name}.csv").read_text()
+        for row in csv.DictReader(io.StringIO(text)):
+            line = finding.lines(row)
+            if line is not None:
+                grouped.setdefault(line, []).append(row)
     return {line: Group(found) for line, found in grouped.items()}
 
 
@@ -209,7 +225,10 @@ def load(folder: pathlib.Path) -> list[tuple[Finding, dict[str, Group]]]:
         (finding, _groups(finding, folder))
         for path in paths
         for finding in runpy.run_path(str(path))["FINDINGS"]
-        if _has_results(finding, folder / f"{finding.file}.csv")
+        if all(
+            _has_results(finding, folder / f"{name}.csv")
+            for name in (finding.file, *finding.further)
+        )
     ]
 
 
@@ -231,6 +250,16 @@ def summary(loaded: Sequence[tuple[Finding, Mapping[str, Group]]]) -> str:
              verdict.holds]
         )  # fmt: skip
     return markdown(("finding", "ours, in miniature", "paper", "appears"), lines)
+
+
+def headlines(loaded: Sequence[tuple[Finding, Mapping[str, Group]]]) -> str:
+    """Returns the table of the README, and how many of the other findings appear."""
+    others = [f.judge(groups).holds for f, groups in loaded if not f.headline]
+    counts = ", ".join(
+        f"{others.count(holds)} {holds}" for holds in ("yes", "partly", "no")
+    )
+    table = summary([pair for pair in loaded if pair[0].headline])
+    return f"{table}\n\nOf {len(others)} further findings: {counts}."
 
 
 def page(loaded: Sequence[tuple[Finding, Mapping[str, Group]]]) -> str:
@@ -264,22 +293,61 @@ def _section(finding: Finding, groups: Mapping[str, Group]) -> list[str]:
         f"{finding.source}. Appears: **{verdict.holds}**. Ours: {verdict.ours}. Paper: "
         f"{verdict.paper}.",
         markdown(("", "models", *finding.columns.values()), table),
+        f"![{next(iter(finding.columns.values()))}](pictures/{finding.picture})",
         f"`{finding.command}`: {len(members)} models, {minutes:.0f} minutes of "
         f"training ({machine}), commit {commits}. {finding.short}",
     ]
 
 
 def write_page(folder: pathlib.Path) -> pathlib.Path:
-    """Writes ``RESULTS.md`` beside `folder`; returns its path.
+    """Writes ``RESULTS.md`` and its pictures beside `folder`; returns its path.
 
-    The summary also replaces what stands between the marks ``<!-- results -->`` and
+    The headlines also replace what stands between the marks ``<!-- results -->`` and
     ``<!-- /results -->`` of a ``README.md`` two folders above, if there is one.
     """
     loaded, path = load(folder), folder.parent / "RESULTS.md"
+    pictures = folder.parent / "pictures"
+    pictures.mkdir(exist_ok=True)
+    for finding, groups in loaded:
+        _write_picture(pictures / finding.picture, drawn_numbers(finding, groups))
     files.write_text(path, page(loaded))
     readme = folder.absolute().parents[2] / "README.md"
     text = readme.read_text() if readme.exists() else ""
     if _BEGIN in text and _END in text:
         before, after = text.partition(_BEGIN)[0], text.partition(_END)[2]
-        files.write_text(readme, f"{before}{_BEGIN}\n{summary(loaded)}\n{_END}{after}")
+        files.write_text(
+            readme, f"{before}{_BEGIN}\n{headlines(loaded)}\n{_END}{after}"
+        )
     return path
+
+
+def drawn_numbers(
+    finding: Finding, groups: Mapping[str, Group]
+) -> dict[str, dict[str, list[float]]]:
+    """Returns what the plot of a finding shows: ``{heading: {line: values}}``."""
+    column, heading = next(iter(finding.columns.items()))
+    values = {line: group.values(column) for line, group in groups.items()}
+    finite = {k: [v for v in found if math.isfinite(v)] for k, found in values.items()}
+    return {heading: {line: found for line, found in finite.items() if found}}
+
+
+def numbers_of_picture(path: pathlib.Path) -> Any:
+    """Returns the numbers that a plot was drawn from, which its file stores."""
+    with PIL.Image.open(path) as image:
+        return json.loads(image.text["numbers"])
+
+
+def _write_picture(
+    path: pathlib.Path, numbers: Mapping[str, Mapping[str, Sequence[float]]]
+) -> None:
+    """Draws numbers; a plot that shows them already stays as it is."""
+    if path.exists() and numbers_of_picture(path) == numbers:
+        return
+    image = PIL.Image.open(io.BytesIO(plots.score_bars(numbers, ())))
+    stored, content = PIL.PngImagePlugin.PngInfo(), io.BytesIO()
+    stored.add_text("numbers", json.dumps(numbers))
+    # 64 colours, a quarter of the bytes.
+    image.convert("RGB").quantize(64).save(
+        content, "png", optimize=True, pnginfo=stored
+    )
+    files.write_bytes(path, content.getvalue())

@@ -57,7 +57,12 @@ def test_published_page_and_readme_equal_the_rows():
     loaded = results.load(STUDIES / "results")
     assert (STUDIES / "RESULTS.md").read_text() == results.page(loaded)
     readme = (STUDIES.parents[1] / "README.md").read_text()
-    assert results.summary(loaded) in readme
+    assert results.headlines(loaded) in readme
+    pictures = {finding.picture: (finding, groups) for finding, groups in loaded}
+    assert {p.name for p in (STUDIES / "pictures").iterdir()} == set(pictures)
+    for name, drawn in pictures.items():
+        stored = results.numbers_of_picture(STUDIES / "pictures" / name)
+        assert stored == results.drawn_numbers(*drawn), name
 
 
 def test_commands_of_findings_exist():
