@@ -52,7 +52,6 @@ CASES = (
     Case("conv64", "beta_vae", lanes=32),
     Case("conv64", "beta_vae", changes=_LARGE),
     Case("conv64", "beta_vae", changes=_COLOURS),
-    Case("conv64", "beta_vae", lanes=32, changes=_COLOURS),
     Case("conv64", "beta_vae", changes=(*_COLOURS, *_LARGE)),
     *(
         Case(name, name, changes=changes)
@@ -66,6 +65,7 @@ CASES = (
     Case("conv64", "beta_vae", "v5e:2x2", 32),
     Case("conv64", "beta_vae", changes=_DEVICE),
     Case("beta_tc_vae", "beta_tc_vae", "v5e:16x16", batch=64),
+    Case("conv64", "beta_vae", lanes=32, changes=_COLOURS),
     Case("factor_vae", "factor_vae", lanes=32),
     Case("conv64", "beta_vae", lanes=32, changes=("lanes.chunk=1",)),
     *(Case("conv64", "beta_vae", lanes=n) for n in (8, 64)),
