@@ -160,6 +160,13 @@ def looks_alive(claim: pathlib.Path) -> bool:
         return False
 
 
+def remove_left(folder: pathlib.Path) -> None:
+    """Removes the claim that a process left when it was killed after its last result."""
+    claim = newest_claim(folder)
+    if claim is not None and not looks_alive(claim):
+        claim.unlink(missing_ok=True)
+
+
 def stop_holder(path: pathlib.Path) -> bool:
     """Asks the holder of a claim to stop; returns False if it is on another machine."""
     holder = _read(path)

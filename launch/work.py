@@ -57,6 +57,7 @@ def work(
         held = []
         for pack in waiting:
             if not missing(sweep, pack):
+                claims.remove_left(sweep.folder(pack))
                 continue
             try:
                 with claims.Claim(sweep.folder(pack), watched):

@@ -188,6 +188,20 @@ def test_a_claim_is_held_by_one_and_taken_from_the_dead(tmp_path):
         pass
 
 
+def test_the_claim_of_a_finished_pack_is_removed_if_its_process_died(
+    finished, tmp_path
+):
+    """A process was killed after it wrote the last row of its pack."""
+    shutil.copytree(finished, tmp_path / "sweep")
+    sweep = sweep_lib.load(tmp_path / "sweep")
+    folder = sweep.folder(sweep.packs[0])
+    pid, started = dead_process()
+    for left, remains in (({"pid": pid, "started": started}, False), ({}, True)):
+        files.write_json(folder / "claim.1", {**claims.me(), **left})
+        work.work(sweep)
+        assert (folder / "claim.1").exists() == remains
+
+
 def test_a_claim_from_elsewhere_is_taken_when_it_is_silent(tmp_path, monkeypatch):
     monkeypatch.setattr(claims, "STALE", 0.2)
     path = tmp_path / "claim.1"
