@@ -170,7 +170,8 @@ FIELDS: dict[str, Field] = {
         "seed",
     ),
     "lanes.chunk": Field(
-        0, "lanes computed at once; 0: all, on TPUs up to 4 a chip", "execution", low=0
+        0, "lanes computed at once; 0: all, on TPUs up to 4 per chip, on CPUs one per "
+        "device if a dispatch has several steps", "execution", low=0
     ),
     "eval.seed": Field(0, "seed of the evaluation", "evaluation", 0, _LARGEST_SEED),
     "eval.num_train": Field(10_000, "test images that scores are fitted on",
@@ -272,8 +273,8 @@ def mini(config: ConfigDict, *, num_steps: int, size: int | None = None) -> Conf
     """Returns `config` as a miniature: small images, but enough training steps.
 
     Findings of a paper survive smaller pictures and narrower networks, but not a
-    hundredth of the training. Batches are drawn inside the compiled step. Seeds begin
-    with 1, so that seed 0 is free for choosing settings.
+    hundredth of the training. Batches are drawn inside the compiled step, ten of which
+    are one call. Seeds begin with 1, so that seed 0 is free for choosing settings.
 
     Args:
       config: the paper's setting.
@@ -286,6 +287,7 @@ def mini(config: ConfigDict, *, num_steps: int, size: int | None = None) -> Conf
     config.train.seed = 1
     config.train.num_steps = num_steps
     config.train.input = "device"
+    config.train.steps_per_dispatch = 10
     config.train.log_every = 100
     config.train.checkpoint_every = 1000
     return config

@@ -23,6 +23,7 @@ from disentangle_jax.training import program as program_lib
 from disentangle_jax.training.checkpoint import Checkpoints
 from disentangle_jax.training.feed import device_batches
 from disentangle_jax.training.logging import MetricsWriter, Progress, duration
+from disentangle_jax.training.passes import lanes_at_once
 from disentangle_jax.training.processes import (
     Agreement,
     fetched,
@@ -433,8 +434,7 @@ def _announce(run: Run, program: Program, like: Carry, start: int) -> None:
     cost = cast(dict[str, float], lowered.cost_analysis())
     # A loop over steps or chunks of lanes counts its body once.
     flops = cost["flops"]
-    if run.config.lanes.chunk:
-        flops *= len(run.lanes) / run.config.lanes.chunk
+    flops *= len(run.lanes) / lanes_at_once(run)
     if sys.version_info >= (3, 13):
         cores = os.process_cpu_count() or 1
     else:

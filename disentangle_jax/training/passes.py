@@ -20,13 +20,16 @@ def lanes_at_once(run: Run) -> int:
 
     Unless the config says otherwise: all of them, but on TPUs at most 4 on each chip.
     Four small models fill its matrix unit better than one. The values of large ones,
-    or of many, would not stay in its on-chip memory.
+    or of many, would not stay in its on-chip memory. On CPUs it is one if a dispatch
+    has several steps, since a lane then takes them all while the cache holds its state.
     """
     if run.config.lanes.chunk:
         return run.config.lanes.chunk
-    if not _on_tpu(run):
-        return len(run.lanes)
     across = run.mesh.shape["lanes"]
+    if _platform(run) == "cpu" and run.config.train.steps_per_dispatch > 1:
+        return across
+    if _platform(run) != "tpu":
+        return len(run.lanes)
     lanes = len(run.lanes) // across
     most = max(1, _AT_ONCE_BYTES // step_bytes(run)) if lanes > 1 else 1
     return across * _largest_divisor(lanes, min(most, _AT_ONCE))
@@ -39,14 +42,14 @@ def lanes_updated(run: Run) -> int:
     operations of an update take longer to start than to run.
     """
     at_once = lanes_at_once(run)
-    if not (_on_tpu(run) and run.method.divided):
+    if not (_platform(run) == "tpu" and run.method.divided):
         return at_once
     most = max(1, _UPDATED * run.mesh.shape["lanes"] // at_once)
     return at_once * _largest_divisor(len(run.lanes) // at_once, most)
 
 
-def _on_tpu(run: Run) -> bool:
-    return run.mesh.devices.flat[0].platform == "tpu"
+def _platform(run: Run) -> str:
+    return run.mesh.devices.flat[0].platform
 
 
 def _largest_divisor(number: int, most: int) -> int:

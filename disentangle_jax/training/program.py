@@ -19,6 +19,8 @@ from disentangle_jax.types import State
 
 # Elements below which an operation takes longer to start than to run.
 _SMALL = 4096
+# The constants of a program that have an axis of lanes.
+_OF_LANES = ("keys", "hyper", "batch_seeds")
 
 
 class Carry(NamedTuple):
@@ -130,30 +132,58 @@ def build(run: Run) -> Program:
         }
 
     each_draws = draw is not None and own_batches(run)
-    models = _all_models(run, drawn if each_draws else None)
+    models = _some_models(run, drawn if each_draws else None)
 
     def one_step(
-        carry: Carry, step: jax.Array, batch: Any, constants: dict
+        carry: Carry, step: jax.Array, batch: Any, own: dict, constants: dict
     ) -> tuple[Carry, dict]:
         if draw is not None:
-            roots = jax.vmap(jax.random.key)(constants["batch_seeds"])
+            roots = jax.vmap(jax.random.key)(own["batch_seeds"])
             keys = jax.vmap(jax.random.fold_in, (0, None))(roots, step)
             batch = keys if each_draws else drawn(keys[0], constants)
-        *new, terms = models(step, constants, batch, carry)
+        *new, terms = models(step, own, constants, batch, carry)
         carry = Carry(*new)
         return carry, {**terms, "alive": carry.alive}
 
-    def steps(carry: Carry, inputs: dict) -> tuple[Carry, dict]:
-        batches, constants = inputs["batches"], inputs["constants"]
+    def steps_of(
+        carry: Carry, own: dict, batches: Any, inputs: dict
+    ) -> tuple[Carry, dict]:
+        constants = inputs["constants"]
         if train.steps_per_dispatch == 1:
             # Without a loop: XLA on CPU runs the body of a loop less in parallel.
             batch = jax.tree.map(lambda a: a[0], batches)
-            carry, terms = one_step(carry, inputs["step"], batch, constants)
+            carry, terms = one_step(carry, inputs["step"], batch, own, constants)
             return carry, jax.tree.map(lambda a: a[None], terms)
         numbers = inputs["step"] + jnp.arange(train.steps_per_dispatch)
         return jax.lax.scan(
-            lambda carry, xs: one_step(carry, *xs, constants), carry, (numbers, batches)
+            lambda carry, xs: one_step(carry, *xs, own, constants),
+            carry,
+            (numbers, batches),
         )
+
+    def steps(carry: Carry, inputs: dict) -> tuple[Carry, dict]:
+        batches, constants = inputs["batches"], inputs["constants"]
+        own = {n: constants[n] for n in _OF_LANES if n in constants}
+        updated = lanes_updated(run)
+        if updated == len(lanes):
+            return steps_of(carry, own, batches, inputs)
+        # Some lanes take all steps of the dispatch before the others take theirs, so
+        # that a CPU's cache holds their state. It is updated in place.
+        divided = own_batches(run)
+        rows = jax.tree.map(_lanes_first, batches) if divided else {}
+        across = run.mesh.shape["lanes"]
+        passes = Passes((own, rows), updated, across)
+
+        def one_pass(carry: Carry, number: jax.Array) -> tuple[Carry, dict]:
+            own, rows = passes.take(number)
+            models = Passes(carry, updated, across)
+            here = jax.tree.map(_lanes_first, rows) if divided else batches
+            new, terms = steps_of(models.take(number), own, here, inputs)
+            return models.replace(number, new), jax.tree.map(_lanes_first, terms)
+
+        numbers = jnp.arange(len(lanes) // updated)
+        carry, terms = jax.lax.scan(one_pass, carry, numbers)
+        return carry, jax.tree.map(_lanes_first, passes.unfold(terms))
 
     def refit(carry: Carry, constants: dict) -> Carry:
         one = over_lanes(run.method.refit, len(lanes), (0, None, 0))
@@ -226,16 +256,23 @@ def _all_finite(tree: Any) -> jax.Array:
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in large]).all()
 
 
-def _all_models(run: Run, drawn: Callable | None) -> Callable:
-    """Returns ``(step, constants, batch, carry) -> (state, average, alive, terms)``.
+def _lanes_first(array: jax.Array) -> jax.Array:
+    """Swaps the axes of steps and lanes."""
+    return array.swapaxes(0, 1)
+
+
+def _some_models(run: Run, drawn: Callable | None) -> Callable:
+    """Returns ``(step, own, constants, batch, carry) -> (*carry, terms)``.
+
+    It is one step of as many lanes as are updated at once; ``own`` are their constants.
 
     Args:
       run: the run.
       drawn: ``(key, constants) -> batch`` where each lane draws its own batch on the
         device; ``batch`` is then the lanes' keys ``[L]``.
     """
-    lanes, updated, at_once = len(run.lanes), lanes_updated(run), lanes_at_once(run)
-    shared, across = run.config.lanes.same_batches, run.mesh.shape["lanes"]
+    updated, at_once = lanes_updated(run), lanes_at_once(run)
+    shared = run.config.lanes.same_batches
     batch_axis = None if shared else 0
     second = over_lanes(
         functools.partial(_second_half, run), updated, (None, *(0,) * 6)
@@ -266,7 +303,8 @@ def _all_models(run: Run, drawn: Callable | None) -> Callable:
         if at_once == updated:
             return some(common, step, key, hyper, batch, state)
         # Some lanes after the others, so that only their activations live.
-        own = Passes((key, hyper, state, {} if shared else batch), at_once, across)
+        lanes = (key, hyper, state, {} if shared else batch)
+        own = Passes(lanes, at_once, run.mesh.shape["lanes"])
 
         def one_pass(_: None, number: jax.Array) -> tuple[None, Any]:
             key, hyper, state, rows = own.take(number)
@@ -277,38 +315,14 @@ def _all_models(run: Run, drawn: Callable | None) -> Callable:
         found = jax.lax.scan(one_pass, None, jnp.arange(updated // at_once))[1]
         return own.unfold(found)
 
-    def models(step: jax.Array, constants: dict, batch: Any, carry: Carry) -> tuple:
-        keys, hyper = constants["keys"], constants["hyper"]
-        if not shared and lanes == 1:
+    def models(
+        step: jax.Array, own: dict, constants: dict, batch: Any, carry: Carry
+    ) -> tuple[State, Any, jax.Array, dict]:
+        if not shared and not own_batches(run):
             batch = jax.tree.map(lambda a: a[None], batch)
-
-        def some(
-            keys: jax.Array,
-            hyper: Hyper,
-            batch: Any,
-            state: State,
-            average: Any,
-            alive: jax.Array,
-        ) -> tuple[State, Any, jax.Array, dict]:
-            found, terms = first(constants, step, keys, hyper, batch, state)
-            models = second(step, hyper, found, terms["loss"], state, average, alive)
-            return (*models, terms)
-
-        if updated == lanes:
-            return some(keys, hyper, batch, *carry)
-        own = Passes((keys, hyper, {} if shared else batch), updated, across)
-
-        def one_pass(models: tuple, number: jax.Array) -> tuple[tuple, dict]:
-            key, hyper, rows = own.take(number)
-            carry = Passes(models, updated, across)
-            new = some(key, hyper, batch if shared else rows, *carry.take(number))
-            # The state is updated in place, not stacked from copies.
-            return carry.replace(number, new[:3]), new[3]
-
-        models, terms = jax.lax.scan(
-            one_pass, tuple(carry), jnp.arange(lanes // updated)
-        )
-        return (*models, own.unfold(terms))
+        keys, hyper = own["keys"], own["hyper"]
+        found, terms = first(constants, step, keys, hyper, batch, carry.state)
+        return (*second(step, hyper, found, terms["loss"], *carry), terms)
 
     return models
 

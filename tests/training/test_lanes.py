@@ -118,12 +118,15 @@ def test_all_lanes_dead_stops_the_run(tmp_path):
         training.train(training.prepare(config, tmp_path))
 
 
-def test_chunks_and_dispatches_of_several_steps_change_nothing(tmp_path):
+@pytest.mark.parametrize("chunk, same_batches", [(2, True), (0, True), (0, False)])
+def test_chunks_and_dispatches_of_several_steps_change_nothing(
+    chunk, same_batches, tmp_path
+):
     config = laned(beta=1.0)
     config.train.update(num_steps=12, log_every=4, checkpoint_every=12)
-    config.lanes.seeds = 4
+    config.lanes.update(seeds=4, same_batches=same_batches)
     plain = training.train(training.prepare(config, tmp_path / "plain"))
-    config.lanes.chunk = 2
+    config.lanes.chunk = chunk
     config.train.steps_per_dispatch = 4
     chunked = training.train(training.prepare(config, tmp_path / "chunked"))
     jax.tree.map(
@@ -139,12 +142,12 @@ def test_chunks_and_dispatches_of_several_steps_change_nothing(tmp_path):
         assert left["loss"] == pytest.approx(right["loss"], rel=1e-5)
 
 
-@pytest.mark.parametrize("mesh", [(1, 8), (2, 4), (8, 1)])
-def test_meshes_equal_one_device(tmp_path, mesh, devices):
+@pytest.mark.parametrize("mesh, together", [((1, 8), 1), ((2, 4), 5), ((8, 1), 1)])
+def test_meshes_equal_one_device(tmp_path, mesh, together, devices):
     config = laned(beta=1.0)
-    config.train.update(num_steps=5, checkpoint_every=5)
+    config.train.update(num_steps=5, log_every=5, checkpoint_every=5)
     config.lanes.seeds = 8
-    config.train.mesh = mesh
+    config.train.update(mesh=mesh, steps_per_dispatch=together)
     devices(8)
     sharded = training.train(training.prepare(config, tmp_path / "sharded"))
     kernel = jax.tree.leaves(sharded.state.params)[-1]

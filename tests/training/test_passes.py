@@ -28,7 +28,7 @@ def test_gradients_in_passes_and_one_update_change_nothing(
 ):
     config = laned(method, **fields)
     plain = training.train(training.prepare(config, tmp_path / "plain"))
-    monkeypatch.setattr(passes, "_on_tpu", lambda run: True)
+    monkeypatch.setattr(passes, "_platform", lambda run: "tpu")
     monkeypatch.setattr(passes, "_AT_ONCE", 2)
     monkeypatch.setattr(passes, "_UPDATED", 4)
     run = training.prepare(config, tmp_path / "passes")
@@ -42,11 +42,20 @@ def test_gradients_in_passes_and_one_update_change_nothing(
 
 
 def test_large_models_go_one_by_one_on_tpus(tmp_path, monkeypatch):
-    monkeypatch.setattr(passes, "_on_tpu", lambda run: True)
+    monkeypatch.setattr(passes, "_platform", lambda run: "tpu")
     run = training.prepare(laned(beta=1.0), tmp_path)
     assert passes.lanes_at_once(run) == 4
     monkeypatch.setattr(passes, "step_bytes", lambda run: 2**30)
     assert (passes.lanes_at_once(run), passes.lanes_updated(run)) == (1, 8)
+
+
+def test_lanes_go_one_by_one_on_cpus_if_a_dispatch_has_several_steps(tmp_path):
+    config = laned(beta=1.0)
+    run = training.prepare(config, tmp_path)
+    assert (passes.lanes_at_once(run), passes.lanes_updated(run)) == (8, 8)
+    config.train.steps_per_dispatch = 3
+    run = training.prepare(config, tmp_path)
+    assert (passes.lanes_at_once(run), passes.lanes_updated(run)) == (1, 1)
 
 
 @pytest.mark.parametrize("at_once, across", [(2, 1), (4, 2), (2, 4), (8, 8)])
