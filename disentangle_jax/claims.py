@@ -161,7 +161,7 @@ def looks_alive(claim: pathlib.Path) -> bool:
 
 
 def remove_left(folder: pathlib.Path) -> None:
-    """Removes the claim that a process left when it was killed after its last result."""
+    """Removes a claim whose process was killed after its last result."""
     claim = newest_claim(folder)
     if claim is not None and not looks_alive(claim):
         claim.unlink(missing_ok=True)
