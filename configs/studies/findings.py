@@ -277,8 +277,8 @@ FINDINGS = [
         },
         _hybrids,
         "As above, SAE-12 alone (trained again at the second commit), from 256 images "
-        "of each kind, enlarged from 32 px for Inception. FID of so few images is biased "
-        "upwards, alike for both kinds; KID is not.",
+        "of each kind, enlarged from 32 px for Inception. FID of so few images is "
+        "biased upwards, alike for both kinds; KID is not.",
     ),
     Finding(
         "Factors have different positions among the latents of structural decoders",
