@@ -27,6 +27,10 @@ _Dataset = TypeVar("_Dataset", bound=Dataset, covariant=True)
 _DATASETS = Registry("dataset", "disentangle_jax.data.sets")
 
 
+def _as_stored(image: np.ndarray) -> np.ndarray:
+    return image
+
+
 @dataclasses.dataclass(frozen=True)
 class TfdsLayout:
     """How TensorFlow Datasets (TFDS) stores a dataset.
@@ -47,8 +51,13 @@ class TfdsLayout:
     keys: tuple[str, ...] | None = None
     attributes: str = ""
     parts: tuple[str, ...] = ("train",)
-    fit: Callable[[np.ndarray], np.ndarray] = lambda image: image
+    fit: Callable[[np.ndarray], np.ndarray] = _as_stored
     assemble: Callable[[np.ndarray, np.ndarray], Dataset] | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether images differ from the stored ones."""
+        return self.fit is not _as_stored
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,13 @@
 """Reads datasets that TensorFlow Datasets (TFDS) has prepared."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
 
-from disentangle_jax.data.catalogue import DatasetDescription
+from disentangle_jax.data.catalogue import DatasetDescription, TfdsLayout
 from disentangle_jax.data.dataset import Dataset
 from disentangle_jax.data.grids import grid_of
 from disentangle_jax.data.publisher_files import Folder, data_folder
@@ -49,6 +50,80 @@ def _columns(source: _Source, keys: Sequence[str]) -> np.ndarray:
         for place, example in zip(places, source.__getitems__(list(places))):
             rows[place] = [_feature(example, key) for key in keys]
     return rows
+
+
+class _Images:
+    """The images of the examples of several sources, one after the other.
+
+    Args:
+      layout: how they are stored.
+      sources: give examples whose images are decoded.
+      encoded: give the same examples with the bytes of their images.
+      order: place of each image among all examples; None where they are in order.
+    """
+
+    def __init__(
+        self,
+        layout: TfdsLayout,
+        sources: Sequence[_Source],
+        encoded: Sequence[_Source],
+        order: np.ndarray | None = None,
+    ):
+        self._layout, self._sources, self._encoded = layout, sources, encoded
+        self._order = order
+        self._starts = np.cumsum([0, *map(len, sources)])
+        stored = sources[0][0]["image"]
+        self.stored_shape, self.shape = stored.shape, layout.fit(stored).shape
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __call__(self, indices: np.ndarray) -> np.ndarray:
+        if not len(indices):
+            return np.zeros((0, *self.shape), np.uint8)
+        return self._fitted(np.stack(self._stored(self._sources, indices)))
+
+    def _stored(self, sources: Sequence[_Source], indices: np.ndarray) -> list[Any]:
+        """Returns what `sources` hold for the images; each source is read once."""
+        places = np.asarray(indices)
+        if self._order is not None:
+            places = self._order[places]
+        parts = np.searchsorted(self._starts, places, side="right") - 1
+        found: list[Any] = [None] * len(places)
+        for part in np.unique(parts):
+            rows = np.flatnonzero(parts == part)
+            own = (places[rows] - self._starts[part]).tolist()
+            for row, example in zip(rows, sources[part].__getitems__(own)):
+                found[row] = example["image"]
+        return found
+
+    def _fitted(self, images: np.ndarray) -> np.ndarray:
+        return np.stack([self._layout.fit(image) for image in images])
+
+    def _contents(self, indices: np.ndarray) -> np.ndarray:
+        """Returns the bytes of the images, an array of objects ``[n]``."""
+        return np.array(self._stored(self._encoded, indices), object)
+
+    def reader(self, tf: ModuleType) -> Callable[[Any], Any]:
+        """Returns a function from a tensor of indices to images, decoded by `tf`.
+
+        The bytes are read by array_record, which has no operation of TensorFlow.
+        """
+        from disentangle_jax.data.pictures import decoded
+
+        def picture(content: Any) -> Any:
+            pixels = decoded(tf, content, self.stored_shape[-1])
+            return tf.ensure_shape(pixels, self.stored_shape)
+
+        def read(indices: Any) -> Any:
+            contents = tf.numpy_function(self._contents, [indices], tf.string, False)
+            contents = tf.ensure_shape(contents, indices.shape)
+            images = tf.map_fn(picture, contents, fn_output_signature=tf.uint8)
+            if self._layout.fits:
+                images = tf.numpy_function(self._fitted, [images], tf.uint8, False)
+            return tf.ensure_shape(images, (*indices.shape, *self.shape))
+
+        return read
 
 
 def load_prepared(
@@ -96,31 +171,24 @@ def load_prepared(
         parts = known[split]
     skip = {"image": tfds.decode.SkipDecoding()}
     sources = builder.as_data_source(list(parts))
-    without_images = builder.as_data_source(list(parts), decoders=skip)
-    values = np.concatenate([_columns(source, keys) for source in without_images])
-    starts = np.cumsum([0, *map(len, sources)])
-
-    def images(indices: np.ndarray) -> np.ndarray:
-        places = indices if order is None else order[indices]
-        part = np.searchsorted(starts, places, side="right") - 1
-        examples = (
-            sources[source][int(place)]
-            for source, place in zip(part, places - starts[part])
-        )
-        return np.stack([layout.fit(example["image"]) for example in examples])
-
+    encoded = builder.as_data_source(list(parts), decoders=skip)
+    values = np.concatenate([_columns(source, keys) for source in encoded])
+    if layout.assemble is not None:
+        images = _Images(layout, sources, encoded)
+        everything = images(np.arange(len(images)))
+        return layout.assemble(everything, values).split(split)
     table: np.ndarray | None = values
     order: np.ndarray | None = None
-    if layout.assemble is not None:
-        return layout.assemble(images(np.arange(starts[-1])), values).split(split)
     if not published_parts:
         sizes, table, order = grid_of(folder, values, sizes)
+    images = _Images(layout, sources, encoded, order)
     dataset = description.dataset(
         images,
-        image_shape=layout.fit(sources[0][0]["image"]).shape,
+        image_shape=images.shape,
         factor_names=names,
         factor_sizes=sizes,
         factor_table=table,
+        reader=images.reader,
     )
     if not published_parts:
         return dataset.split(split)

@@ -140,6 +140,7 @@ def test_our_builder_and_back(cars):
     ours = data.load("cars3d", data_dir=cars, split="all")
     assert ours.factor_sizes == (4, 24, 2) and ours.is_grid
     np.testing.assert_array_equal(ours.images(np.arange(192)), images)
+    _check_stream(ours, 64)
 
 
 def test_our_builders_of_other_datasets(tmp_path, rng, monkeypatch):
@@ -224,6 +225,13 @@ def test_tfds_own_smallnorb(real_data, tmp_path, monkeypatch):
     )
 
 
+def _check_stream(dataset, batch_size):
+    """Checks that TensorFlow decodes the images that TFDS gives to Python."""
+    assert dataset.reader is not None
+    batch = next(data.pipeline(dataset, batch_size=batch_size, seed=0))
+    np.testing.assert_array_equal(batch["image"], dataset.images(batch["index"]))
+
+
 def _write_tfds(folder, name, parts, shape, more_features):
     """Writes datasets as TFDS would, without its downloads."""
     import tensorflow as tf
@@ -265,6 +273,7 @@ def test_tfds_mnist(tmp_path, rng):
     )
     labels = np.concatenate([part["label"] for part in parts.values()])
     np.testing.assert_array_equal(everything.factors(np.arange(40))[:, 0], labels)
+    _check_stream(everything, 40)
 
 
 def test_tfds_celeba(tmp_path, rng):
@@ -288,7 +297,9 @@ def test_tfds_celeba(tmp_path, rng):
     np.testing.assert_array_equal(
         test.factors(np.arange(3)).T, list(parts["test"]["attributes"].values())
     )
-    assert len(data.load("celeba", data_dir=tmp_path, split="all")) == 9
+    everything = data.load("celeba", data_dir=tmp_path, split="all")
+    assert len(everything) == 9
+    _check_stream(everything, 9)
 
 
 def test_tfds_must_be_readable_by_index(tmp_path):
