@@ -84,18 +84,16 @@ class _Images:
         return self._fitted(np.stack(self._stored(self._sources, indices)))
 
     def _stored(self, sources: Sequence[_Source], indices: np.ndarray) -> list[Any]:
-        """Returns what `sources` hold for the images; each source is read once."""
+        """Returns what `sources` hold for the images."""
         places = np.asarray(indices)
         if self._order is not None:
             places = self._order[places]
         parts = np.searchsorted(self._starts, places, side="right") - 1
-        found: list[Any] = [None] * len(places)
-        for part in np.unique(parts):
-            rows = np.flatnonzero(parts == part)
-            own = (places[rows] - self._starts[part]).tolist()
-            for row, example in zip(rows, sources[part].__getitems__(own)):
-                found[row] = example["image"]
-        return found
+        # One by one: to read several, array_record would start a thread for each.
+        return [
+            sources[part][place]["image"]
+            for part, place in zip(parts, (places - self._starts[parts]).tolist())
+        ]
 
     def _fitted(self, images: np.ndarray) -> np.ndarray:
         return np.stack([self._layout.fit(image) for image in images])
@@ -107,7 +105,7 @@ class _Images:
     def reader(self, tf: ModuleType) -> Callable[[Any], Any]:
         """Returns a function from a tensor of indices to images, decoded by `tf`.
 
-        The bytes are read by array_record, which has no operation of TensorFlow.
+        Python reads the bytes, since TensorFlow has no operation for array_record.
         """
         from disentangle_jax.data.pictures import decoded
 

@@ -1,6 +1,8 @@
 """Streams batches through tf.data."""
 
+import atexit
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -169,7 +171,7 @@ def pipeline(
         changed = transform is not None
         stream = _by_tensorflow(tf, batches, steps, like, read, changed)
     stream = stream.prefetch(prefetch).as_numpy_iterator()
-    return _with_errors_of_numpy(stream, batches, steps, tf.errors.OpError)
+    return _Stream(stream, batches, steps, tf.errors.OpError)
 
 
 def _named(arrays: list[Any]) -> dict[str, Any]:
@@ -246,22 +248,46 @@ def _by_tensorflow(
     return order.map(load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
-def _with_errors_of_numpy(
-    stream: Iterator[dict[str, np.ndarray]],
-    batches: _Batches,
-    steps: range,
-    failure: type[Exception],
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yields batches; where TensorFlow fails, those of NumPy, whose errors name files.
+class _Stream(Iterator[dict[str, np.ndarray]]):
+    """Batches; where TensorFlow fails, those of NumPy, whose errors name files.
 
     Pillow also reads pictures in formats that TensorFlow does not know.
     """
-    for step in steps:
+
+    def __init__(
+        self,
+        stream: Iterator[dict[str, np.ndarray]],
+        batches: _Batches,
+        steps: range,
+        failure: type[Exception],
+    ):
+        self._stream: Iterator[dict[str, np.ndarray]] | None = stream
+        self._batches, self._failure = batches, failure
+        self._steps = iter(steps)
+        _OPEN.add(self)
+
+    def __next__(self) -> dict[str, np.ndarray]:
+        if self._stream is None:
+            raise StopIteration
+        step = next(self._steps)
         try:
-            batch = next(stream)
-        except failure:
-            batch = None
-        yield _named(batches(np.int64(step))) if batch is None else batch
+            return next(self._stream)
+        except self._failure:
+            return _named(self._batches(np.int64(step)))
+
+    def close(self) -> None:
+        """Ends the stream, and waits for the batches that are being read."""
+        self._stream = None
+
+
+_OPEN: weakref.WeakSet[_Stream] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_streams() -> None:
+    """Ends the streams whose threads would call Python after it has ended."""
+    for stream in list(_OPEN):
+        stream.close()
 
 
 def _check(

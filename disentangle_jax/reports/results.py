@@ -334,7 +334,7 @@ def drawn_numbers(
 def numbers_of_picture(path: pathlib.Path) -> Any:
     """Returns the numbers that a plot was drawn from, which its file stores."""
     with PIL.Image.open(path) as image:
-        return json.loads(image.text["numbers"])
+        return json.loads(image.info["numbers"])
 
 
 def _write_picture(
