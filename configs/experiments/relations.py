@@ -14,8 +14,8 @@ images in every step (``configs/absae_labelled.py``) are trained side by side.
 ``:quick`` is for a 2-core CPU: ``configs/absae.py:quick`` on a rendered dSprites with
 three numbers of labels, one seed, and one hyperparameter value for each other method.
 ``:mini`` is the same at 32 px with three seeds. Both need no download.
-``:mini_long`` trains AbsAE alone, with 20 labels, for 10,000 instead of 4,000 steps,
-after which ten relations lead as far as one.
+``:mini_long`` trains AbsAE alone, for 10,000 instead of 4,000 steps, after which ten
+relations lead as far as one.
 ``:shapes3d_mini`` is a miniature of 3D Shapes, on our rendering at 32 px with 16
 channels and 12,000 steps, and ``:symbols_mini`` of the symbols, on real handwriting of
 45 px with 6,000 steps. A third and a sixth of their steps come before the regions are
@@ -78,6 +78,4 @@ def get_config(preset: str = ""):
         experiment.gammas = (10.0,)
     if preset in _MINIATURES and preset != "mini":
         experiment.labelled_batch, experiment.baselines = 0, False
-    if preset == "mini_long":
-        experiment.taus = (20.0,)
     return config

@@ -124,16 +124,24 @@ def test_packs_are_of_one_size_where_that_divides(count, most, sizes):
 def test_packs_are_sized_by_memory(monkeypatch):
     from disentangle_jax.training import memory, working_memory
 
-    expansion = sweep_lib.expand(STUDY + ":mini", ["--config.data.name=xysquares"])
+    changed = ["--config.data.name=xysquares", "--config.train.steps_per_dispatch=1"]
+    expansion = sweep_lib.expand(STUDY + ":mini", changed)
     row = {**expansion.models[0].fields, "data.name": "xysquares"}
     assert sweep_lib.fitting_lanes(expansion.base, row) == sweep_lib.MOST_LANES
     lanes = [{**row, "train.seed": seed} for seed in range(8)]  # One on each device.
     run = training.prepare(rows_lib.together(expansion.base, lanes), "nowhere")
-    # Eight devices share the lanes: room for two and a half, with their steps, on each.
     step = jax.make_jaxpr(run.method.step)(*working_memory.abstract_arguments(run))
-    lane = memory._state_bytes(run) + working_memory.peak_bytes(step.jaxpr, "cpu")
-    monkeypatch.setattr(memory, "device_memory", lambda mesh: int(2.5 * lane))
+    state = memory._state_bytes(run)
+    working = working_memory.peak_bytes(step.jaxpr, "cpu")
+    # Eight devices share the lanes: room for two and a half, with their steps, on each.
+    room = int(2.5 * (state + working))
+    monkeypatch.setattr(memory, "device_memory", lambda mesh: room)
     assert sweep_lib.fitting_lanes(expansion.base, row) == 16
+    # Lanes that take several steps at a time take turns: room for the states of four
+    # and a half, and for the step of one.
+    turns = {**row, "train.steps_per_dispatch": 10}
+    room = int(4.5 * state + working)
+    assert sweep_lib.fitting_lanes(expansion.base, turns) == 32
     # Where the data are not here it is not known.
     lost = {**row, "data.name": "cars3d"}
     assert sweep_lib.fitting_lanes(expansion.base, lost) is None
