@@ -24,15 +24,23 @@ _TRAINING = ("model", "method", "optimizer", "train", "lanes")
 
 
 def with_options(
-    config: ml_collections.ConfigDict, stages: Sequence["Stage"]
+    config: ml_collections.ConfigDict,
+    stages: Sequence["Stage"],
+    systems: Sequence[str] = (),
 ) -> list["Stage"]:
     """Returns the stages with the fields of ``experiment.options`` added to theirs.
+
+    Args:
+      config: config of the protocol.
+      stages: its stages.
+      systems: all that the protocol could train. A preset has options for some, and
+        stays valid where ``experiment.models`` leaves them out.
 
     Raises:
       ValueError: an option names no stage or no field, or the rows of its stage change
         the same field.
     """
-    names = {path for stage in stages for path in _paths(stage.name)}
+    names = {path for stage in stages for path in _paths(stage.name)} | {*systems}
     for name in config.experiment.options:
         if name not in names:
             raise unknown_name("config", "experiment.options", name, sorted(names))

@@ -46,7 +46,8 @@ class ModelTable(protocol.Protocol):
         if config.eval.fid_weights:
             metrics.check_inception_weights(config.eval.fid_weights)
         bank_sizes.check(config)
-        if "beta_vae" not in map(systems.base, options.models):
+        compared = "beta_vae" in map(systems.base, options.models)
+        if not compared and not set(options.betas) <= set(_BETAS):  # Presets have some.
             protocol.check_unused(config, "betas", _BETAS, "without a beta_vae")
         stages = []
         for name in options.models:

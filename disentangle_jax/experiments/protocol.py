@@ -231,7 +231,9 @@ def prepare(
             config.experiment[field] = value
     training.check_workdir(config, workdir)
     protocol = definition()
-    stages = fields_lib.with_options(config, protocol.stages(config, workdir))
+    stages = fields_lib.with_options(
+        config, protocol.stages(config, workdir), options.get("models", ())
+    )
     fields_lib.check_used(config, stages, given, definition.description.reads)
     packs: list[Pack] = []
     for stage in stages:

@@ -261,3 +261,10 @@ def test_values_of_a_model_are_kept_until_their_settings_change(tiny_lanes, tmp_
 
     for settings, want in (({"n": (1, 2)}, 1), ({"n": (1, 2)}, 1), ({"n": 3}, 2)):
         assert protocol.kept(model, "x", settings, compute) == {"value": want}
+
+
+def test_one_system_of_a_preset_needs_no_further_options(tmp_path):
+    config = config_lib.load("experiments/model_table:mini")
+    config.experiment.models = ("wae",)
+    prepared = experiments.prepare(config, tmp_path / "run")
+    assert {pack.name for pack in prepared.packs} == {"wae"}
