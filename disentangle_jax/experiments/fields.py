@@ -67,7 +67,8 @@ def check_used(
 
     A field of `given` has none where every stage sets it; any other field that differs
     from its default, where every stage sets it to another value. A hyperparameter that
-    a config file sets for single runs may be varied by the rows of the stages.
+    a config file sets for single runs may be varied by the rows of the stages. Options
+    on the command line may leave out the stages for which the file has a field.
 
     Args:
       config: config of the protocol.
@@ -78,9 +79,10 @@ def check_used(
     name, values = config.experiment.name, rows.flat(config)
     usual = rows.flat(config_lib.default())
     given = set(given)
+    chosen = any(field.startswith("experiment.") for field in given)
     for field, value in values.items():
         section = field.partition(".")[0]
-        unchanged = field not in given and usual.get(field) == value
+        unchanged = field not in given and (chosen or usual.get(field) == value)
         if unchanged or section == "experiment" or field in reads:
             continue
         if not stages and section in _TRAINING:

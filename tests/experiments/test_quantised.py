@@ -46,6 +46,14 @@ def test_miniature_has_the_sizes_of_the_others(tmp_path):
         assert sae.model[field] == table.model[field]
 
 
+@pytest.mark.parametrize("name", quantised.SYSTEMS)
+def test_each_system_can_be_trained_alone(name, tmp_path):
+    small = config_lib.load(f"{FILE}:mini")
+    small.experiment.models = (name,)
+    prepared = experiments.prepare(small, tmp_path, ["experiment.models"])
+    assert [pack.name for pack in prepared.packs] == [name]
+
+
 def test_errors(tmp_path):
     with pytest.raises(ValueError, match="Did you mean 'tripod'"):
         experiments.prepare(config(models=("tripods",)), tmp_path)
