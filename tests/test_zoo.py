@@ -71,3 +71,10 @@ def test_shipped_models_reconstruct(name):
     error = np.square(found - images).mean()
     assert error < 0.5 * np.square(images - images.mean(0)).mean()
     assert "licence: Apache-2.0" in zoo.card(name)
+
+
+def test_stored_images_have_no_factors():
+    test_set = zoo.load("hfvae/mnist-28").run.test_set
+    assert len(test_set) == len(test_set.indices) == 32
+    with pytest.raises(ValueError, match="without its dataset 'mnist'"):
+        test_set.factors(test_set.indices)

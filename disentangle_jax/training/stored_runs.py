@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import ml_collections
 import numpy as np
+from jax.typing import ArrayLike
 
 from disentangle_jax import data, files
 from disentangle_jax.training.lanes import expand
@@ -39,30 +40,41 @@ def write_dataset(run: Run) -> None:
         files.write_json(run.workdir / _FILE, describe_dataset(run))
 
 
-def _absent(
-    known: dict[str, Any], images: int, examples: np.ndarray | None
-) -> data.Dataset:
-    """Returns a dataset of known shape, of which at most some examples are there."""
-    images = images if examples is None else len(examples)
+class _Absent(data.Dataset):
+    """A dataset of known shape, of which at most some examples are there.
 
-    def read(indices: np.ndarray) -> np.ndarray:
-        if examples is not None:
-            return examples[indices]
-        raise ValueError(
-            f"load: the model was loaded without its dataset {known['name']!r}; use "
+    Args:
+      known: of :func:`describe_dataset`.
+      images: number of images, if there are no examples.
+      examples: uint8 images; None for none.
+    """
+
+    def __init__(
+        self, known: dict[str, Any], images: int, examples: np.ndarray | None
+    ) -> None:
+        self._examples = examples
+        super().__init__(
+            known["name"],
+            image_shape=tuple(known["image_shape"]),
+            images=self._read,
+            length=images if examples is None else len(examples),
+        )
+        self.factor_names = tuple(known["factor_names"])
+        self.factor_sizes = tuple(known["factor_sizes"])
+
+    def _read(self, indices: np.ndarray) -> np.ndarray:
+        if self._examples is None:
+            raise self._missing()
+        return self._examples[indices]
+
+    def factors(self, indices: ArrayLike) -> np.ndarray:
+        raise self._missing()
+
+    def _missing(self) -> ValueError:
+        return ValueError(
+            f"load: the model was loaded without its dataset {self.name!r}; use "
             "training.prepare(training.read_config(workdir), workdir) for both."
         )
-
-    dataset = data.Dataset(
-        known["name"],
-        image_shape=tuple(known["image_shape"]),
-        images=read,
-        factor_names=known["factor_names"],
-        factor_sizes=known["factor_sizes"],
-        length=images,
-    )
-    dataset.indices = np.arange(images)
-    return dataset
 
 
 def open_run(workdir: str | os.PathLike) -> Run:
@@ -99,10 +111,10 @@ def described_run(
       examples: uint8 images that take the place of the training and the test images;
         None for none.
     """
-    train_set = _absent(known, known["train_images"], examples)
-    test_set = _absent(known, known["test_images"], examples)
+    train_set = _Absent(known, known["train_images"], examples)
+    test_set = _Absent(known, known["test_images"], examples)
     lanes = expand(config)
     mesh = make_mesh(config, len(lanes), jax.devices())
     # Some objectives depend on the size of the dataset, whatever is there of it.
-    method = make_method(config, _absent(known, known["train_images"], None))
+    method = make_method(config, _Absent(known, known["train_images"], None))
     return Run(config, pathlib.Path(workdir), train_set, test_set, method, lanes, mesh)
