@@ -78,3 +78,8 @@ def test_stored_images_have_no_factors():
     assert len(test_set) == len(test_set.indices) == 32
     with pytest.raises(ValueError, match="without its dataset 'mnist'"):
         test_set.factors(test_set.indices)
+
+
+def test_the_zoo_stays_small():
+    sizes = [zoo.path(name).stat().st_size for name in zoo.names()]
+    assert len(sizes) <= 12 and sum(sizes) < 6e6
