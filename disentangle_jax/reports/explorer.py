@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from PIL import Image
 
-from disentangle_jax import evaluation, sampling
+from disentangle_jax import evaluation, sampling, training
 from disentangle_jax.reports.grids import latent_labels, png
 from disentangle_jax.reports.requests import (
     Refusal,
@@ -84,7 +84,7 @@ class Subject:
 
 
 def explore(models: Iterable[evaluation.Trained], port: int = 0) -> None:
-    """Serves the explorer of trained models until Ctrl-C; port 0 takes a free one."""
+    """Serves the explorer until Ctrl-C or SIGTERM; port 0 takes a free one."""
     try:
         with Explorer([_subject(model) for model in models], port) as server:
             port = server.server_port
@@ -98,7 +98,7 @@ def explore(models: Iterable[evaluation.Trained], port: int = 0) -> None:
                 flush=True,
             )
             server.serve_forever()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, training.Interrupted):
         print("\nexplorer: ended", flush=True)
 
 

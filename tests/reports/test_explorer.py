@@ -377,7 +377,8 @@ def test_unknown_method_gets_one_line_too(server):
 
 
 @pytest.mark.slow
-def test_command_serves_each_lane_until_ctrl_c(tiny_lanes):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_command_serves_each_lane_until_it_is_stopped(number, tiny_lanes):
     command = [sys.executable, "-m", "disentangle_jax.main", "explore"]
     process = subprocess.Popen(
         [*command, str(tiny_lanes.workdir)], stdout=subprocess.PIPE, text=True
@@ -396,7 +397,7 @@ def test_command_serves_each_lane_until_ctrl_c(tiny_lanes):
                 drawn.append(image_of(answer.read()))
         assert drawn[0].shape == (64, 64, 3)
         assert not (drawn[0] == drawn[1]).all()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         assert process.wait(timeout=60) == 0
         assert "explorer: ended" in process.stdout.read()
     finally:
