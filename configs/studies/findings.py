@@ -276,9 +276,9 @@ FINDINGS = [
             "kid.prior": "KID, prior",
         },
         _hybrids,
-        "As above, SAE-12 alone (trained again at the last of these commits), from 256 images "
-        "of each kind, enlarged from 32 px for Inception. FID of so few images is "
-        "biased upwards, alike for both kinds; KID is not.",
+        "As above, SAE-12 alone (trained again at commit 16175395), from 256 images of "
+        "each kind, enlarged from 32 px for Inception. FID of so few images is biased "
+        "upwards, alike for both kinds; KID is not.",
     ),
     Finding(
         "Factors have different positions among the latents of structural decoders",
