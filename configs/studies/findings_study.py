@@ -58,10 +58,12 @@ def _grid(groups):
 
 
 def _untrained(groups):
-    """Returns how many models have an error above half of the mean image's."""
+    """Says how many errors exceed half of the mean image's, and of which methods."""
     rows = [row for group in groups.values() for row in group.rows]
-    bad = sum(float(r["mse"]) > 0.5 * float(r["mse_of_mean_image"]) for r in rows)
-    return f"{bad} of {len(rows)} models reconstruct badly"
+    bad = [r for r in rows if float(r["mse"]) > 0.5 * float(r["mse_of_mean_image"])]
+    methods = ", ".join(sorted({field(row, "method.name") for row in bad}))
+    of = f", by {methods}" if bad else ""
+    return f"{len(bad)} of {len(rows)} models reconstruct badly{of}"
 
 
 def _total_correlation(groups):
