@@ -219,9 +219,22 @@ def equal_width_labels(
     like = values if like is None else like
     labels = np.empty(values.shape, np.int32)
     for d, column in enumerate(values.T):
-        edges = np.histogram_bin_edges(like[:, d], bins)[:-1]
+        edges = _edges(like[:, d], bins)[:-1]
         labels[:, d] = np.searchsorted(edges, column, side="right") - 1
     return np.maximum(labels, 0)
+
+
+def _edges(column: np.ndarray, bins: int) -> np.ndarray:
+    """Returns the edges of ``np.histogram``, some of which may be equal.
+
+    NumPy refuses a column with fewer numbers between its extremes than bins, as that
+    of a latent that only rounding changes.
+    """
+    low, high = column.min(), column.max()
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    dtype = column.dtype if np.issubdtype(column.dtype, np.floating) else np.float64
+    return np.linspace(low, high, bins + 1, dtype=dtype)
 
 
 def is_continuous(column: np.ndarray) -> bool:

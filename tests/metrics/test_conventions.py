@@ -6,7 +6,11 @@ from sklearn import feature_selection, linear_model, preprocessing
 
 from disentangle_jax import metrics
 from disentangle_jax.metrics import score as command
-from disentangle_jax.metrics.inputs import unit_interval, unit_interval_labels
+from disentangle_jax.metrics.inputs import (
+    equal_width_labels,
+    unit_interval,
+    unit_interval_labels,
+)
 from disentangle_jax.metrics.sources import Conditional
 from tests.metrics.test_golden import GRID_CASES, data, expected
 
@@ -107,6 +111,29 @@ def test_bins_of_ubisoft(size, dtype, rng):
     np.testing.assert_array_equal(unit_interval(values, values), scaled)
     constant = np.full((5, 1), 0.7, np.float32)
     assert (unit_interval_labels(constant, 10) == 0).all()
+
+
+@pytest.mark.parametrize("dtype", (np.int64, np.float16, np.float32, np.float64))
+def test_bins_of_numpy(dtype, rng):
+    values = (rng.normal(size=(500, 3)) * 50).astype(dtype)
+    values[:, 0] = 3
+    labels = equal_width_labels(values, 20)
+    for column, found in zip(values.T, labels.T, strict=True):
+        edges = np.histogram(column, 20)[1][:-1]
+        np.testing.assert_array_equal(found, np.digitize(column, edges) - 1)
+
+
+def test_latents_that_only_rounding_changes_are_binned(rng):
+    """NumPy has no edges of 20 bins between so few numbers."""
+    codes = rng.normal(size=(500, 4)).astype(np.float32)
+    codes[:, 0] = 1.5 + rng.integers(3, size=500) * np.finfo(np.float32).eps
+    with pytest.raises(ValueError, match="Too many bins"):
+        np.histogram(codes[:, 0], 20)
+    labels = equal_width_labels(codes[:, :1], 20)[:, 0]
+    assert labels.min() >= 0 and labels.max() < 20 and len(np.unique(labels)) <= 3
+    assert (np.diff(labels[np.argsort(codes[:, 0])]) >= 0).all()
+    codes[:, 1:] = codes[:, :1]  # A model whose posterior is the prior.
+    assert float(metrics.mig(codes, rng.integers(4, size=(500, 2)))) == 0
 
 
 def test_rows_are_dealt_before_they_are_dealt_again():
