@@ -18,9 +18,9 @@ three numbers of labels, one seed, and one hyperparameter value for each other m
 relations lead as far as one.
 ``:shapes3d_mini`` is a miniature of 3D Shapes, on our rendering at 32 px with 16
 channels and 12,000 steps, and ``:symbols_mini`` of the symbols, on real handwriting of
-45 px with 6,000 steps. A third and a sixth of their steps come before the regions are
-fitted, as in the paper; with 500 of 10,000 steps the regions of 3D Shapes overlapped.
-Both train AbsAE as the paper has it only;
+45 px with 15,000 steps. A third of the steps of 3D Shapes come before the regions are
+fitted, as in the paper; with 500 of 10,000 its regions overlapped. Of symbols it is a
+fifteenth, in the paper a sixth. Both train AbsAE as the paper has it only;
 ``--config.experiment.labelled_batch=32 --config.experiment.baselines=True`` adds the
 others.
 ``--config.experiment.baselines=False`` omits the other methods,
@@ -40,7 +40,7 @@ from disentangle_jax import config as config_lib
 _MINIATURES = {  # Their numbers of steps, and those before the regions are fitted.
     "mini": (4000, 500),
     "mini_long": (10_000, 500),
-    "symbols_mini": (6000, 1000),
+    "symbols_mini": (15_000, 1000),
     "shapes3d_mini": (12_000, 4000),
 }
 _PRESETS = ("dsprites", "shapes3d", "symbols", "quick", *_MINIATURES)
