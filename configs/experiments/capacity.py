@@ -11,9 +11,9 @@ raises the capacity of one model linearly from 0 to 25 nats in 100,000 steps and
 measures it at ten capacities, on a rendered dSprites, which needs no download.
 ``--config.data.name=dsprites`` uses the publisher's file; CelebA needs up to 50 nats.
 ``--config=configs/experiments/capacity.py:quick`` has four stages.
-``:mini`` is a miniature: images of 32 px, half of the channels, 16,000 steps, five
-capacities and three seeds. Its gamma of 15 was chosen on another seed: with 50 and
-100, models stay at the mean image.
+``:mini`` is a miniature: images of 32 px, half of the channels, 16,000 steps, six
+capacities and three seeds. Its gamma of 15 was chosen on other seeds: with 50 and 100,
+models stay at the mean image.
 
 Expected: in the paper, position is learned first, then scale, shape and orientation.
 """
@@ -45,9 +45,8 @@ def get_config(preset: str = ""):
         config = config_lib.mini(config, size=32, num_steps=16_000)
         config.model.channel_scale = 0.5
         config.method.gamma = 15.0
-        config.optimizer.learning_rate = 1e-3
         config.lanes.seeds = 3
-        experiment.capacities = (5.0, 10.0, 15.0, 20.0, 25.0)
+        experiment.capacities = (1.0, 2.0, 4.0, 8.0, 16.0, 25.0)
     if preset == "quick":
         config = config_lib.quick(config)
         config.method.gamma = 30.0
