@@ -206,7 +206,13 @@ def _groups(finding: Finding, folder: pathlib.Path) -> dict[str, Group]:
             line = finding.lines(row)
             if line is not None:
                 grouped.setdefault(line, []).append(row)
-    return {line: Group(found) for line, found in grouped.items()}
+    return {line: Group(grouped[line]) for line in sorted(grouped, key=_natural)}
+
+
+def _natural(line: str) -> list[str | float]:
+    """Returns a key that sorts numbers within texts by their size."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", line)
+    return [float(part) if k % 2 else part for k, part in enumerate(parts)]
 
 
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
