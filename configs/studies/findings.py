@@ -326,7 +326,7 @@ FINDINGS = [
         "of these seeds stayed at the mean image, with 15 one of them, and from 5 nats "
         "on there was no order. 15, 5e-4 and smaller capacities were then chosen on "
         "three other seeds, and the rule, which had asked for the first such capacity, "
-        "got its \"from … on\". The first form would say no: scale is known at 1 nat, "
+        'got its "from … on". The first form would say no: scale is known at 1 nat, '
         "but not at 2.",
     ),
     Finding(
