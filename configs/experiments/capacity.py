@@ -12,8 +12,8 @@ measures it at ten capacities, on a rendered dSprites, which needs no download.
 ``--config.data.name=dsprites`` uses the publisher's file; CelebA needs up to 50 nats.
 ``--config=configs/experiments/capacity.py:quick`` has four stages.
 ``:mini`` is a miniature: images of 32 px, half of the channels, 16,000 steps, six
-capacities and three seeds. Its gamma of 15 was chosen on other seeds: with 50 and 100,
-models stay at the mean image.
+capacities and three seeds. Its gamma of 15 was chosen on other seeds: with 50 and 100
+and a learning rate of 1e-3, models stayed at the mean image.
 
 Expected: in the paper, position is learned first, then scale, shape and orientation.
 """

@@ -19,8 +19,8 @@ relations lead as far as one.
 ``:shapes3d_mini`` is a miniature of 3D Shapes, on our rendering at 32 px with 16
 channels and 12,000 steps, and ``:symbols_mini`` of the symbols, on real handwriting of
 45 px with 15,000 steps. A third of the steps of 3D Shapes come before the regions are
-fitted, as in the paper; with 500 of 10,000 its regions overlapped. Of symbols it is a
-fifteenth, in the paper a sixth. Both train AbsAE as the paper has it only;
+fitted, as in the paper; with 500 of 10,000 its regions overlapped. For symbols it is a
+fifteenth (in the paper a sixth). Both train AbsAE as the paper has it only;
 ``--config.experiment.labelled_batch=32 --config.experiment.baselines=True`` adds the
 others.
 ``--config.experiment.baselines=False`` omits the other methods,
